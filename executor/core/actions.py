@@ -272,12 +272,11 @@ class ContainerActions(ContainerBook):
             return True
         can_pause = self._settings.use_pause_for_preemption
         steps = self._preemption.plan(self._reclaimable(self._now), short, can_pause=can_pause)
-        if waiting is None and self._too_small:
-            cause = Cause(CauseKind.NODE_RESIZED)
-        else:
-            cause = Cause(
-                CauseKind.MAKE_ROOM, for_container=waiting.container_id if waiting is not None else ""
-            )
+        resized = waiting is None and self._too_small
+        cause = Cause(
+            CauseKind.NODE_RESIZED if resized else CauseKind.MAKE_ROOM,
+            for_container=waiting.container_id if waiting is not None else "",
+        )
         for step in steps:
             victim = self._live[step.container_id]
             if isinstance(step, KillContainer):

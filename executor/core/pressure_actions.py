@@ -402,14 +402,7 @@ class PressureActions(ContainerActions):
         """Where others leave nothing, those in their turn get some CPU, and what they used is measured soon, unless
         they kept to their share before. Before the first reading it is not known what others leave."""
         least = super()._least_weight(container, idle)
-        waited_for = len(self._guaranteed) > 0
-        if (
-            container.state is PAUSING
-            and self._yields
-            and not waited_for
-            and container.gives_way_to(CPU_PRESSURE)
-        ):
-            # Nobody waits for it, and others would use more: also those of other nodes, by the group above both.
+        if container.state is PAUSING and container.gives_way_to(CPU_PRESSURE) and self._may_dawdle:
             return min(least, TURN_WEIGHT * self._physical_cores)
         if least or not container.is_opportunistic or container.state is PAUSED or not self._watches:
             return least
@@ -424,9 +417,11 @@ class PressureActions(ContainerActions):
         return TURN_WEIGHT * self._physical_cores
 
     @property
-    def _yields(self) -> bool:
-        """Whether the kernel makes opportunistic containers yield to all others that may need the CPU."""
-        return self._host is not None and self._host.yields and not self._lends
+    def _may_dawdle(self) -> bool:
+        """Whether nobody waits for a pause: weights make containers yield meanwhile. With more weight, others would use
+        it: also containers of other nodes, by the group above both."""
+        yields = self._host is not None and self._host.yields and not self._lends
+        return yields and not len(self._guaranteed)
 
     def _take_cpu(self) -> None:
         """Let those resume for which there is room again, in order of arrival."""

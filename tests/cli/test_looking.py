@@ -555,8 +555,21 @@ def test_the_applications_of_a_stopped_cluster_are_counted_and_ended_only_with_c
     assert "  applications: unknown; `yopp rmadmin state check` says why" in cli("status").out
     assert json.loads(cli("status", "--json").out)["clusterInfo"]["yopp"]["applications"] is None
     assert "a newer version of yopp wrote it" in cli("rmadmin", "state", "check").err
-    with contextlib.closing(sqlite3.connect(place.rm_state_file)) as database:
-        database.execute(f"PRAGMA user_version = {FORMAT}")
+    stored = Path(place.rm_state_file).read_bytes()
+
+    def there_again() -> None:
+        Path(place.rm_state_file).parent.mkdir(mode=0o700, parents=True)
+        Path(place.rm_state_file).write_bytes(stored)
+        with contextlib.closing(sqlite3.connect(place.rm_state_file)) as database:
+            database.execute(f"PRAGMA user_version = {FORMAT}")
+
+    assert (
+        cli("down", "-y").out == "down: nothing was running; forgot a stored state that could not be read\n"
+    )
+    assert not Path(place.rm_state_file).exists()
+    there_again()
+    assert json.loads(cli("down", "-y", "--json").out)["yopp"]["forgotten"] == 2
+    there_again()
     assert cli("down", "-y").out == "down: nothing was running; forgot 2 stored applications\n"
     assert not Path(place.rm_state_file).exists()
     assert cli("down").out == "down: nothing was running\n"

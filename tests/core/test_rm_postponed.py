@@ -16,9 +16,9 @@ from yarnopp_cli.records.client_protocol import (
 )
 from yarnopp_cli.records.explanation import ExplainRequest, ReasonCode, ReasonKind
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
-from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.records.requests import ANY_END, FAILED, OK, ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart
-from yarnopp_cli.resourcemanager.postponed import ANY, FAILED, OK, UNKNOWN, judge
+from yarnopp_cli.resourcemanager.postponed import UNKNOWN, judge
 from yarnopp_cli.views.applications import exit_code
 from yarnopp_cli.views.explain.explanations import sentences
 
@@ -68,12 +68,12 @@ def prefix(job: Job) -> str:
         (OK, FAILED, False, True),
         (FAILED, OK, False, True),
         (FAILED, FAILED, False, False),
-        (ANY, OK, False, False),
-        (ANY, FAILED, False, False),
-        (ANY, UNKNOWN, False, False),
+        (ANY_END, OK, False, False),
+        (ANY_END, FAILED, False, False),
+        (ANY_END, UNKNOWN, False, False),
         (OK, UNKNOWN, False, True),
         (FAILED, UNKNOWN, False, True),
-        (ANY, "", True, False),
+        (ANY_END, "", True, False),
     ],
 )
 def test_what_the_end_of_one_means_for_another(condition: str, how: str, left: bool, never: bool) -> None:
@@ -148,7 +148,14 @@ def test_the_follower_is_told_what_it_waits_for() -> None:
 
 @pytest.mark.parametrize(
     ("condition", "code", "begins"),
-    [(OK, 0, True), (OK, 3, False), (FAILED, 0, False), (FAILED, 3, True), (ANY, 0, True), (ANY, 3, True)],
+    [
+        (OK, 0, True),
+        (OK, 3, False),
+        (FAILED, 0, False),
+        (FAILED, 3, True),
+        (ANY_END, 0, True),
+        (ANY_END, 3, True),
+    ],
 )
 def test_one_begins_when_another_has_ended_as_it_should(condition: str, code: int, begins: bool) -> None:
     cluster, (node,) = cluster_with()
@@ -192,7 +199,7 @@ def test_a_chain_ends_with_its_first_link() -> None:
 def test_several_are_all_waited_for() -> None:
     cluster, (node,) = cluster_with()
     first, second = Job(cluster), Job(cluster)
-    third = Job(cluster, submitted=after((first, OK), (second, ANY)))
+    third = Job(cluster, submitted=after((first, OK), (second, ANY_END)))
     starts = node.beat().tasks_to_start
     node.beat(*map(said, starts))
     by_job = {
@@ -237,7 +244,7 @@ def test_one_that_is_forgotten_at_once_was_heard_of_all_the_same() -> None:
 def test_whatever_one_waits_for_its_sentence_is_one() -> None:
     cluster, _ = cluster_with()
     parents = [Job(cluster, attached=False) for _ in range(40)]
-    last = Job(cluster, submitted=after(*[(one, ANY) for one in parents]))
+    last = Job(cluster, submitted=after(*[(one, ANY_END) for one in parents]))
     for one in parents:
         told = cluster.app(last.id).diagnostics
         assert parents[39].id in told or "others" in told

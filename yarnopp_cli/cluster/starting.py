@@ -304,10 +304,8 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
             there, asked = running.value(name), wanted.value(name)
             if kind is WebSettings and str(asked).endswith(":0"):
                 continue  # any port is accepted, so the cluster's is
-            if name == SCHEDULER_ADDRESS or (
-                name == HOSTED_MASTERS and not asked
-            ):  # clients read it for their own job
-                continue
+            if name == SCHEDULER_ADDRESS or (name == HOSTED_MASTERS and not asked):
+                continue  # clients read these for their own job
             running_with, wish = (to_text(one) or quoted("") for one in (there, asked))
             found.append(f"running with {name}={running_with}, you asked for {wish} ({wanted.origin(name)})")
     return found

@@ -100,13 +100,16 @@ def _report(number: int, records: Iterable[Stored], problems: list[str]) -> Stat
     )
 
 
-def stored_applications(run_dir: RunDir) -> tuple[int, int]:
-    """How many applications of a cluster whose RM does not answer are stored as running, and as waiting. Raises
-    YoppError if the state cannot be read."""
+def stored_applications(run_dir: RunDir) -> tuple[int, int] | None:
+    """How many applications of a cluster whose RM does not answer are stored as running, and as waiting; None if the
+    state cannot be read, such as that of a newer version, which could continue from it."""
     path = as_started(run_dir).rm_state_file
     if not os.path.lexists(path):
         return 0, 0
-    _, report = examine(path)
+    try:
+        _, report = examine(path)
+    except YoppError:
+        return None
     return report.running, report.live - report.running
 
 

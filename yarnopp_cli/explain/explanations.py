@@ -29,6 +29,7 @@ from ..records.explanation import (
 )
 from ..records.reports import (
     DRAINED,
+    FINAL_STATES,
     GONE,
     ApplicationReport,
     ContainerReport,
@@ -65,7 +66,7 @@ _VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
 
 
 def explain_ended(report: ApplicationReport, now_ms: int) -> Explanation:
-    """Say how an application ended, from its last report."""
+    """Say how an application ended, or that its cluster was stopped before, from its last report."""
     why = one_line(plain_diagnostics(report.diagnostics, report.summary))
     how = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
     return Explanation(
@@ -74,7 +75,8 @@ def explain_ended(report: ApplicationReport, now_ms: int) -> Explanation:
         report.state.value,
         now_ms,
         report.finished_at_ms,
-        ended=f"{how}{f' ({why})' if why else ''}",
+        ended=f"{how}{f' ({why})' if why else ''}" if report.state in FINAL_STATES else "",
+        stopped=report.state not in FINAL_STATES,
     )
 
 

@@ -7,7 +7,6 @@ A job that could not be submitted leaves no cluster behind.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import time
@@ -306,9 +305,13 @@ class JobClient:
 
     def _end(self, application_id: str) -> None:
         """End a job whose command is interrupted before it follows the job, or tells its id."""
-        with contextlib.suppress(YoppError), Connection(self.run_dir.rm_socket) as connection:
-            connection.call(KillApplicationRequest(application_id, INTERRUPTED), timeout=GONE_SECONDS)
-            self.note(f"interrupted by Ctrl-C: ended {application_id}")
+        told = f"interrupted by Ctrl-C: ended {application_id}"
+        try:
+            with Connection(self.run_dir.rm_socket) as connection:
+                connection.call(KillApplicationRequest(application_id, INTERRUPTED), timeout=GONE_SECONDS)
+        except YoppError as error:
+            told = f"interrupted by Ctrl-C, but {application_id} was not ended: {error.message}"
+        self.note(told)
 
     def abandon(self) -> None:
         """The job was not submitted: end the cluster that was started for it, unless another job uses it."""

@@ -291,7 +291,8 @@ class Explanation(Record):
 
     ``container`` or ``node`` is what is explained, ``free`` what is free at the node. ``counts`` is the
     number of an application's containers by state, or of a node's: running ones by type, the others by state.
-    ``ended`` is how an application ended, ``deadline_at_ms`` when one that has not will be ended (0: never).
+    ``ended`` is how an application ended, ``deadline_at_ms`` when one that has not will be ended (0: never);
+    ``stopped``: its cluster has stopped before its end.
     ``held_back`` tasks of a hosted job request no container, because ``max_running`` others have one.
     """
 
@@ -321,6 +322,7 @@ class Explanation(Record):
     free: Resource = Resource()
     counts: dict[str, int] = field(default_factory=dict)
     ended: str = ""
+    stopped: bool = False
     deadline_at_ms: int = 0
     held_back: int = 0
     max_running: int = 0

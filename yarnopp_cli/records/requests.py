@@ -134,7 +134,7 @@ class UpdateContainerError(Record):
 
 AFTER = {"ok": "to succeed", "failed": "to fail", "any": "to end"}
 """The conditions on another application's end, and each in words."""
-OK, FAILED, _EITHER = AFTER
+OK, FAILED, ANY_END = AFTER
 MOST_NAMED = 5
 """The number of applications named in a sentence about those that another one waits for."""
 MOST_TAGS = 10
@@ -159,7 +159,7 @@ def never_after(one: str, how: str) -> str:
     another way; "" if it can.
     """
     parent, _, condition = one.rpartition(":")
-    if condition in (_EITHER, how):
+    if condition in (ANY_END, how):
         return ""
     did = {OK: "has succeeded", FAILED: "has failed"}.get(how, "is no longer known")
     return f"{parent} {did}, and it waited for that {AFTER[condition]}"

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .context import RMContext
     from .entities import RMApp
 
-OK, FAILED, ANY = AFTER
 UNKNOWN = "unknown"
 
 

@@ -58,7 +58,7 @@ class Slots:
         self.idle: list[Slot] = []
         self._zygote: Zygote | None = None
         self._program = KeptProgram(launcher.__file__)
-        self._mounts = MountChanges() if limit else None
+        self._mounts = MountChanges()
         #: how often mounts have changed unseen by slots
         self._view = 0
         self._number = 0
@@ -148,7 +148,7 @@ class Slots:
     def _follow_mounts(self) -> None:
         """If mounts have changed unseen, remove idle slots, and those in use as soon as they are idle: what is mounted
         there would be missing, and what was unmounted stay in use."""
-        if self._mounts is not None and self._mounts.happened():
+        if self._mounts.happened():
             self._view += 1
             for slot in list(self.idle):
                 self.retire(slot)
@@ -266,8 +266,7 @@ class Slots:
     async def close(self, is_open: Callable[[str], bool]) -> None:
         """Make no more slots, and remove those without a container. Launchers of running containers end with them."""
         self._limit = 0
-        if self._mounts is not None:
-            self._mounts.close()
+        self._mounts.close()
         vacant = [slot for slot in self.all if slot.now is None]
         for slot in list(self.all):
             self.forget(slot)

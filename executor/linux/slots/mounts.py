@@ -7,24 +7,29 @@ keeps the mounts that there were when its zygote started. Source: proc(5), /proc
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import select
 
 from ..procfs import read_bytes
 
+LOG = logging.getLogger(__name__)
+
+MOUNTS = "/proc/self/mountinfo"
+
 
 class MountChanges:
     """The changes that slots do not see."""
 
-    def __init__(self, *, proc: str = "/proc") -> None:
+    def __init__(self) -> None:
         self._file = -1
         self._poller = select.poll()
-        path = f"{proc}/self/mountinfo"
-        if os.geteuid() == 0 and not _reach_others(path):
-            with contextlib.suppress(OSError):
-                self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.geteuid() == 0 and not reach_others(read_bytes(MOUNTS, 1 << 20)):
+                self._file = os.open(MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
                 self._poller.register(self._file, select.POLLPRI)
+        except OSError as error:
+            LOG.warning("containers may not see what is mounted later: %s: %s", MOUNTS, error.strerror)
 
     def happened(self) -> bool:
         """Whether something was mounted or unmounted since the last call."""
@@ -37,11 +42,10 @@ class MountChanges:
             self._file = -1
 
 
-def _reach_others(path: str) -> bool:
-    """Whether what is mounted reaches other namespaces: ``/`` is shared."""
-    with contextlib.suppress(OSError):
-        for line in read_bytes(path, 1 << 20).splitlines():
-            words = line.split(b" - ")[0].split()
-            if words[4:5] == [b"/"]:
-                return any(word.startswith((b"shared:", b"master:")) for word in words[6:])
+def reach_others(mountinfo: bytes) -> bool:
+    """Whether what is mounted here reaches other namespaces: ``/`` is shared."""
+    for line in mountinfo.splitlines():
+        words = line.split(b" - ")[0].split()
+        if words[4:5] == [b"/"]:
+            return any(word.startswith(b"shared:") for word in words[6:])
     return False

@@ -125,7 +125,8 @@ class HealthChecker:
             found = await asyncio.to_thread(self._find, forks=was_ill)
         except RuntimeError as error:  # no thread can be started
             found = str(error)
-        if found != self._report and (found == "" or not was_ill):
+        # A look that began before a container could not be started says nothing about that: it forked nothing.
+        if found != self._report and was_ill == (found == ""):
             (LOG.error if found else LOG.warning)(
                 "this node is %s", f"unhealthy: {found}" if found else "healthy again"
             )

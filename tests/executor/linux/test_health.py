@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from executor.core.commands import CleanUpContainer, ForgetContainer, LaunchContainer, StoreContainer
 from executor.core.events import ContainerLaunchFailed, NodeHealthChanged
 from executor.linux.cgroups import CgroupDriver
+from executor.linux.context import ExecutorContext
 from executor.linux.watching import health
 from executor.linux.watching.health import node_status
 from executor.records import CgroupLimits, ContainerExitStatus, ContainerRecord, ContainerState
@@ -174,6 +176,34 @@ def test_a_disk_that_is_full_when_a_container_fails_is_found_at_once(
             await soon(lambda: health_of(node)[1:] == [""], "it is well again")
             assert (await node.run(a_spec("c2", "sh", "-c", "exit 4"))).exit_code == 4
             assert len(health_of(node)) == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_look_from_before_a_failed_start_does_not_find_the_node_healthy() -> None:
+    """It has forked nothing, as a look does that follows a failure."""
+    told: list[str] = []
+    asked: list[bool] = []
+    goes_on = threading.Event()
+
+    def find(*, forks: bool) -> str:
+        asked.append(forks)
+        assert goes_on.wait(10)
+        return ""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        context = mock.Mock(spec=ExecutorContext, loop=loop, spawn=loop.create_task)
+        settings = ExecutorSettings(disk_health_interval_ms=60_000)
+        checker = health.HealthChecker(context, settings, {}, lambda event: told.append(event.report))
+        with mock.patch.object(checker, "_find", find), mock.patch.object(health, "AGAIN_SECONDS", 0.05):
+            checker.has_failed()
+            await soon(lambda: asked == [False], "it looks")
+            checker.suspect("no process can be started")
+            goes_on.set()
+            await soon(lambda: told == [""], "the next look finds it healthy")
+            checker.stop()
+        assert asked[:2] == [False, True]
 
     asyncio.run(scenario())
 

@@ -7,7 +7,9 @@ import contextlib
 import itertools
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -66,21 +68,34 @@ def test_who_waits_gets_what_is_raised(full: bool) -> None:
     asyncio.run(scenario())
 
 
+def a_monitor(
+    told: list[object],
+    *,
+    interval_ms: int = 20,
+    containers: Callable[[], Mapping[str, bool]] = dict,
+    **more: Any,
+) -> Monitor:
+    """One that measures what ``more`` says, of ``cgroups`` and of the ``host``."""
+    context = mock.Mock(
+        spec=ExecutorContext, loop=asyncio.get_running_loop(), clock=more.get("clock", time.monotonic)
+    )
+    context.cgroups = more.get("cgroups", mock.Mock(mode="none"))
+    return Monitor(
+        context,
+        containers=containers,
+        post=told.append,
+        interval_ms=interval_ms,
+        virtual_memory=False,
+        make_host=lambda _: more.get("host", mock.Mock()),
+    )
+
+
 def test_the_machine_is_measured_all_the_same() -> None:
     told: list[object] = []
     read = mock.Mock(side_effect=itertools.chain([OSError(24, "no descriptor")], itertools.repeat("read")))
 
     async def scenario() -> None:
-        context = mock.Mock(spec=ExecutorContext, loop=asyncio.get_running_loop(), clock=lambda: 1.0)
-        context.cgroups = mock.Mock(mode="none")
-        monitor = Monitor(
-            context,
-            containers=dict,
-            post=told.append,
-            interval_ms=20,
-            virtual_memory=False,
-            make_host=lambda _: mock.Mock(read=read),
-        )
+        monitor = a_monitor(told, clock=lambda: 1.0, host=mock.Mock(read=read))
         with FULL:
             monitor.watch(20)
             await soon(lambda: len(told) >= 2, "both are measured")
@@ -99,18 +114,10 @@ def test_threads_that_were_not_read_before_are_not_read_on_the_loop() -> None:
         return []
 
     async def scenario() -> None:
-        context = mock.Mock(spec=ExecutorContext, loop=asyncio.get_running_loop(), clock=time.monotonic)
         usage = ContainerUsage(0.0, 0, 0, 0.0, 0, 0, 0.0)
-        context.cgroups = mock.Mock(mode="v1", usage=lambda name, now, processes: usage, processes=processes)
+        cgroups = mock.Mock(mode="v1", usage=lambda name, now, processes: usage, processes=processes)
         told: list[object] = []
-        monitor = Monitor(
-            context,
-            containers=lambda: dict(paused),
-            post=told.append,
-            interval_ms=10_000,
-            virtual_memory=False,
-            make_host=lambda _: mock.Mock(),
-        )
+        monitor = a_monitor(told, interval_ms=10_000, containers=lambda: dict(paused), cgroups=cgroups)
 
         async def looks(count: int) -> list[bool]:
             read.clear()
@@ -136,17 +143,8 @@ def test_threads_that_were_not_read_before_are_not_read_on_the_loop() -> None:
 
 def test_a_measurement_that_is_wanted_soon_does_not_wait_for_the_next_one() -> None:
     async def scenario() -> None:
-        context = mock.Mock(spec=ExecutorContext, loop=asyncio.get_running_loop(), clock=time.monotonic)
-        context.cgroups = mock.Mock(mode="none")
         told: list[object] = []
-        monitor = Monitor(
-            context,
-            containers=dict,
-            post=told.append,
-            interval_ms=20,
-            virtual_memory=False,
-            make_host=lambda _: mock.Mock(),
-        )
+        monitor = a_monitor(told)
         monitor.watch(600_000)
         await asyncio.sleep(0)
         begun = time.monotonic()

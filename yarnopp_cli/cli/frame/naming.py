@@ -412,11 +412,10 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
         because = f"none of the {len(ids)} known {name}s matches" if ids else f"no {name} has registered"
         if len(ids) == 1:
             because = f"the only {name} is {ids[0]}"
-        dotted_word = _DOTTED.fullmatch(word)
         if others := _matching(kind, ids, word, own=True):
             because = f"no task has this number; {dotted(others[0])} is the container with this number"
-        elif dotted_word and dotted_word[1]:
-            because = _of_this_application(kind, ids, _whole(dotted_word[1])) or because
+        elif (typed := _DOTTED.fullmatch(word)) and typed[1]:
+            because = _of_this_application(kind, ids, _whole(typed[1])) or because
         if not ids and kind is not _NODE:
             raise kind.missing(
                 f"there is no {name} yet" if word == "last" else f"no {name} {word}",

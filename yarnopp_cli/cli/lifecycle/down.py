@@ -32,13 +32,14 @@ def down(
     The next `yopp up` starts with no state; `yopp report` still shows ended jobs. Succeeds if nothing is running.
     """
     from ...cluster.ending import STOP_SECONDS, take_down
+    from ...daemons.state_transfer import stored_applications
 
     printer = session.printer
     if not keep_containers and not may_end(session):
         printer.note("nothing was ended")
         return EXIT_FAILURE
     forgets = not keep_containers and session.run_dir.daemon("rm") is None
-    stored = sum(_stored(session)) if forgets else 0
+    stored = stored_applications(session.run_dir) if forgets else (0, 0)
     report = take_down(
         session.run_dir,
         keep_containers=keep_containers,
@@ -47,9 +48,10 @@ def down(
     )
     for line in report.cleared.problems:
         printer.warn(line)
+    forgotten = None if stored is None else sum(stored)
     cleared = {"containers": list(report.cleared.containers), "cgroups": list(report.cleared.cgroups)}
     printer.answer(
-        {"yopp": {"ended": list(report.ended), "cleared": cleared, "forgotten": stored}},
+        {"yopp": {"ended": list(report.ended), "cleared": cleared, "forgotten": forgotten}},
         _sentence(report.ended, report.cleared.containers, stored),
         ids=() if printer.quiet else report.ended,
         table=(("ended",), [[one] for one in report.ended]),
@@ -74,11 +76,9 @@ def may_end(session: Session) -> bool:
         live = info.containers_running + info.containers_queued + info.containers_paused
         running, waiting = info.applications_running, info.applications_pending
     except YoppError:
-        live, running, waiting = len(live_records(session.run_dir)), 0, 0
-        try:
-            running, waiting = stored_applications(session.run_dir)
-        except YoppError:
-            unreadable = True  # such as that of a newer version, which could continue from it
+        live, stored = len(live_records(session.run_dir)), stored_applications(session.run_dir)
+        unreadable = stored is None
+        running, waiting = stored or (0, 0)
     if not live and not running and not waiting and not unreadable:
         return True
     lost = [number_of(live, "container")] * (live > 0)
@@ -88,20 +88,12 @@ def may_end(session: Session) -> bool:
     return session.printer.confirm(f"End the cluster and its {listed(lost)}?", yes=False)
 
 
-def _stored(session: Session) -> tuple[int, int]:
-    """The applications of a stopped cluster that the next one would continue: those that ran, and those that waited."""
-    from ...daemons.state_transfer import stored_applications
-
-    try:
-        return stored_applications(session.run_dir)
-    except YoppError:
-        return 0, 0
-
-
-def _sentence(ended: tuple[str, ...], containers: tuple[str, ...], stored: int) -> str:
+def _sentence(ended: tuple[str, ...], containers: tuple[str, ...], stored: tuple[int, int] | None) -> str:
     said = f"down: ended {', '.join(ended)}" if ended else "down: nothing was running"
-    if stored:
-        said += f"; forgot {number_of(stored, 'stored application')}"
+    if stored is None:
+        said += "; forgot a stored state that could not be read"
+    elif any(stored):
+        said += f"; forgot {number_of(sum(stored), 'stored application')}"
     if containers:
         said += f"; ended {number_of(len(containers), 'container')} left by dead nodes"
     return said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import EXIT_NOT_RUNNING, YoppError
+from ...errors import EXIT_NOT_RUNNING
 from ...records.lifetimes import STAY
 from ...records.times import timestamp
 from ...views.text import megabytes, vcores
@@ -128,11 +128,8 @@ def _stored(seen: ClusterStatus) -> dict[str, int] | None:
     """The applications that a ResourceManager which has ended has stored, by state; None if that cannot be read."""
     from ...daemons.state_transfer import stored_applications
 
-    try:
-        running, pending = stored_applications(seen.run_dir)
-    except YoppError:
-        return None
-    return {"running": running, "pending": pending}
+    stored = stored_applications(seen.run_dir)
+    return None if stored is None else dict(zip(("running", "pending"), stored, strict=True))
 
 
 def load_text(info: ClusterInfo) -> str:

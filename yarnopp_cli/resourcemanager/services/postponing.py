@@ -7,13 +7,13 @@ from executor.light import replace
 from ...errors import EXIT_CANNOT_START, EXIT_TIMEOUT
 from ...records.client_protocol import StopJobRequest
 from ...records.reports import FinalApplicationStatus
-from ...records.requests import waits_for
+from ...records.requests import FAILED, OK, waits_for
 from ..app_manager import RMAppManager
 from ..context import RMContext
 from ..due import Due, DueKind
 from ..entities import RMApp
 from ..hosting.masters import HostedMasters
-from ..postponed import FAILED, OK, UNKNOWN, judge
+from ..postponed import UNKNOWN, judge
 
 
 class Postponed:

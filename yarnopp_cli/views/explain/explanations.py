@@ -24,13 +24,12 @@ from ...records.explanation import (
     UnknownStart,
 )
 from ...records.ids import short
-from ...records.reports import LIVE_STATES, NodeReport, NodeState
+from ...records.reports import NodeReport, NodeState
 from ...records.times import timestamp
 from ..containers import waits_text
 from ..text import about, are, listed, number_of, ordinal, sentence, vcores
 from .reasons import amount, by_type, lacks, names, oldest, text
 
-_LIVE = frozenset(state.value for state in LIVE_STATES)
 _BUSY = frozenset((ReasonCode.PRESSURE, ReasonCode.WINDOW))
 _ABOUT_NODE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, *sorted(_BUSY))
 _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY, ReasonCode.NO_RESOURCE)
@@ -289,7 +288,7 @@ _COUNTED = ("running", "starting", "queued", "paused", "granted", "ending")
 
 
 def _application_lines(found: Explanation) -> Iterable[str]:
-    if found.ended and found.state in _LIVE:
+    if found.stopped:
         yield f"{found.id} was {found.state} when its cluster stopped; `yopp up` continues what that has stored"
         return
     if found.ended:
