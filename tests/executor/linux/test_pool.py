@@ -39,6 +39,7 @@ from executor.linux.procfs import ProcessStat, read_stat
 from executor.linux.slots import making, pool
 from executor.linux.slots.journals import Journal, journals, read_journal
 from executor.linux.slots.making import Slots
+from executor.linux.slots.mounts import reach_others
 from executor.linux.slots.pool import most_slots
 from executor.records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState
 from executor.settings import ExecutorSettings
@@ -453,6 +454,17 @@ def test_slots_that_nobody_needs_go(
             assert (await ended(node, "c2", "exit 3")).exit_code == 3, "and come again"
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("fields", "reaches"),
+    [(b"shared:1", True), (b"shared:7 master:1", True), (b"master:1", False), (b"", False), (None, False)],
+)
+def test_mounts_reach_others_where_the_root_is_shared(fields: bytes | None, reaches: bool) -> None:
+    told = b"30 20 0:25 / /sys rw shared:2 - sysfs sysfs rw\n"
+    if fields is not None:
+        told += b"20 1 254:0 / / rw,relatime " + fields + b" - ext4 /dev/vda rw\n"
+    assert reach_others(told) is reaches
 
 
 @pytest.mark.skipif(
