@@ -3,7 +3,7 @@
 A machine gets an event and the time, and returns commands. It reads no clock, file, socket, environment or global
 random. ``executor/core/__init__.py`` has the six rules.
 
-Decisions: pure-machines.
+Decisions: pure-machines, no-feedback-delay.
 """
 
 from __future__ import annotations
@@ -23,6 +23,14 @@ SWEEP_ABOVE = 64
 def earliest(times: Iterable[float | None]) -> float | None:
     """The earliest of several deadlines, each None for never."""
     return min((time for time in times if time is not None), default=None)
+
+
+def beat(now: float, period: float) -> float:
+    """The time of a regular task's next turn: a multiple of ``period`` where that is half a period away or more.
+
+    What is regular in all processes of a host then happens at the same moments, and an idle one wakes up once for all.
+    """
+    return max(now + period / 2, (now + period) // period * period) if period else now
 
 
 class Machine(Protocol[EventT, CommandT]):

@@ -379,3 +379,17 @@ def test_a_node_that_misses_heartbeats_is_told_to_be_silent_long_before_it_expir
     assert (reason.kind, reason.detail) == (ReasonKind.SILENT, "no heartbeat for 7 s")
     node.beat()
     assert seen() == ("RUNNING", True, "")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("heard_at", [1.35, 1.85, 2.35])
+def test_a_silence_that_rounding_makes_shorter_ends_all_the_same(heard_at: float) -> None:
+    cluster = Cluster(heard=False)
+    node = cluster.node()
+    cluster.context.silence_seconds = 3.0
+    assert (heard_at + 3.0) - heard_at < 3.0, "floating point"
+    cluster.at(heard_at)
+    node.beat()
+    cluster.at(heard_at + 10.0)
+    (report,) = cluster.ask(GetClusterNodesRequest()).nodes
+    assert not report.connected

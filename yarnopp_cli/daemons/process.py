@@ -25,6 +25,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from executor.core.machine import beat
 from executor.errors import ExecutorError
 from executor.linux.descriptors import raise_limit
 
@@ -300,7 +301,8 @@ class DaemonProcess:
                 LOG.error("%s can no longer be reached: %s", self.name, why)
                 cleared(why)
             else:
-                asyncio.get_running_loop().call_later(PLACE_SECONDS, look)
+                loop = asyncio.get_running_loop()
+                loop.call_at(beat(loop.time(), PLACE_SECONDS), look)
 
         look()
 

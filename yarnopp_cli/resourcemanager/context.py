@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from executor.core.machine import Deadlines
+from executor.core.machine import Deadlines, beat
 from executor.light import replace
 from executor.records import Resource
 
@@ -363,7 +363,9 @@ class RMContext:
         """Answer a call when there is news, or after ``wait_ms``."""
         listener.held = call
         if wait_ms > 0:
-            self.deadlines.set(self._held(listener), self.now + wait_ms / 1000)
+            wait = wait_ms / 1000
+            until = beat(self.now, wait) if isinstance(listener, RMNode) else self.now + wait
+            self.deadlines.set(self._held(listener), until)
         else:
             listener.answer_due = True
 

@@ -27,8 +27,10 @@ LOG = logging.getLogger(__name__)
 LOWER_SECONDS = 0.05
 """How long a node keeps the weight of guaranteed containers that have ended."""
 
-REVISE_SECONDS = 1.0
+REVISE_SECONDS = 0.9
 """The least time between two looks at what other nodes have written: each reads the weights of all of them."""
+REVISE_IDLE_SECONDS = 4.9
+"""The same while the node has no guaranteed container."""
 
 ATTEMPTS = 5
 """How often a sum is written again if it changes meanwhile; an error that remains is corrected the next time."""
@@ -171,7 +173,8 @@ class NodeWeight:
 
     def revise(self) -> None:
         """``check``, if the last one is some time ago."""
-        if self._loop.time() - self._checked_at >= REVISE_SECONDS:
+        least = REVISE_SECONDS if self._vcores else REVISE_IDLE_SECONDS
+        if self._loop.time() - self._checked_at >= least:
             self.check()
 
     def finish(self) -> None:

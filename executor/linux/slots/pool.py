@@ -16,6 +16,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 
+from ...core.machine import beat
 from ...errors import CgroupError
 from ...records import MIB, CgroupLimits, ContainerUsage
 from ..cgroups.slots import Figures
@@ -244,7 +245,7 @@ class Pool:
             self._check_in(CHECK_SECONDS)
 
     def _check_in(self, seconds: float) -> None:
-        self._checking = self._loop.call_later(seconds, self._check)
+        self._checking = self._loop.call_at(beat(self._loop.time(), seconds), self._check)
 
     def _check(self) -> None:
         """Check on what should have happened, and remove idle slots."""

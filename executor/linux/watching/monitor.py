@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from ...core.events import NodeUtilizationSampled, UsageSampled
+from ...core.machine import beat
 from ...light import replace
 from ...records import ContainerUsage, ResourceUtilization
 from ..context import ExecutorContext
@@ -180,13 +181,15 @@ class Monitor:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._interval)
+            now = self._loop.time()
+            await asyncio.sleep(beat(now, self._interval) - now)
             if self._watching is not None:
                 continue
             # The list of containers belongs to the loop: it is made here, and only the reading may run in a thread.
             names = self._containers()
             try:
-                sampled = self.sample(names) if self._is_quick() else await beside(None, self.sample, names)
+                quick = not names or self._is_quick()
+                sampled = self.sample(names) if quick else await beside(None, self.sample, names)
             except OSError as error:
                 LOG.warning("nothing is measured: %s", error)
                 continue

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from ...core.events import WallClockStepped
+from ...core.machine import beat
 
 LOOK_SECONDS = 10.0
 """The interval of checks."""
@@ -40,7 +41,8 @@ class WallClock:
         if abs(found - self._offset) >= STEP_SECONDS:
             self._offset = found
             self._post(WallClockStepped(found))
-        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.start)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(beat(loop.time(), LOOK_SECONDS), self.start)
 
     def stop(self) -> None:
         """Stop checking."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor.core.machine import SWEEP_ABOVE, Deadlines
+from executor.core.machine import SWEEP_ABOVE, Deadlines, beat
 
 KEYS = st.sampled_from("abcdef")
 
@@ -45,3 +45,12 @@ def test_deadlines_that_are_cleared_do_not_pile_up() -> None:
         deadlines.clear(number)
         assert len(deadlines._heap) <= SWEEP_ABOVE + 2
     assert deadlines.next() is None
+
+
+def test_regular_tasks_meet_at_multiples_of_their_period() -> None:
+    assert beat(7.002, 1.0) == 8.0
+    assert beat(7.0, 1.0) == 8.0
+    assert beat(7.002, 5.0) == 10.0
+    assert beat(7.6, 1.0) == 8.1, "no sooner than after half a period"
+    assert beat(8.1, 1.0) == 9.0
+    assert beat(1.0, 0.0) == 1.0

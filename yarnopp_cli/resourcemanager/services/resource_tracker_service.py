@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from executor.causes import Cause, CauseKind
+from executor.core.machine import beat
 from executor.light import replace
 from executor.records import ContainerState, ContainerStatus
 
@@ -341,7 +342,7 @@ class ResourceTrackerService:
         due = Due(DueKind.SORT)
         if self._rm.monitor.stale and due not in self._rm.deadlines:
             interval = self._rm.settings.sorting_nodes_interval_ms / 1000
-            self._rm.deadlines.set(due, max(self._rm.now, self._sorted_at + interval))
+            self._rm.deadlines.set(due, max(self._rm.now, beat(self._sorted_at, interval)))
 
     def sort(self) -> None:
         """Sort nodes by load, and tell those at once that are to give up some of what is queued there."""
@@ -403,11 +404,11 @@ class ResourceTrackerService:
         node = self._rm.nodes.get(node_id)
         if node is None or not node.connected or node.held is not None or self._rm.ending:
             return
-        silence = self._rm.now - node.last_contact
-        if silence < self._rm.silence_seconds:
-            due = node.last_contact + self._rm.silence_seconds
+        due = node.last_contact + self._rm.silence_seconds
+        if due > self._rm.now:  # by the same sum: by a difference, rounded, it might be due at once for ever
             self._rm.deadlines.set(Due(DueKind.NODE_SILENCE, node_id), due)
         else:
+            silence = self._rm.now - node.last_contact
             self._note(node, EventKind.NODE_SILENT, f"no heartbeat for {silence:.0f} s")
             self._disconnect(node)
 
