@@ -398,6 +398,18 @@ class PressureActions(ContainerActions):
         self._turn_credit = share if self._cpu.leaves else min(max(credit, -TURN_DEBT * share), share)
         self._sampled_at = self._now
 
+    def _charge(self, container: Container, usage: ContainerUsage) -> None:
+        """A container has ended. If no reading has shown what it used, it is paid for now: those that are short, one
+        after the other, end before the first."""
+        if self._host is None and container.is_opportunistic:
+            share = TURN_SHARE * self._physical_cores
+            credit = min(self._unread_credit(), share) - usage.cpu_seconds
+            self._turn_credit, self._sampled_at = max(credit, -TURN_DEBT * share), self._now
+
+    def _unread_credit(self) -> float:
+        """The credit while there are no readings: it grows by the share."""
+        return self._turn_credit + TURN_SHARE * self._physical_cores * (self._now - self._sampled_at)
+
     def _least_weight(self, container: Container, idle: Mapping[str, float]) -> float:
         """Where others leave nothing, those in their turn get some CPU, and what they used is measured soon, unless
         they kept to their share before. Before the first reading it is not known what others leave."""
@@ -406,8 +418,10 @@ class PressureActions(ContainerActions):
             return min(least, TURN_WEIGHT * self._physical_cores)
         if least or not container.is_opportunistic or container.state is PAUSED or not self._watches:
             return least
-        unknown = self._host is None and not self._lends
-        if not unknown and (self._cpu.leaves or self._turn_credit <= 0 or not self._has_turn(container)):
+        if self._host is None and not self._lends:
+            if self._unread_credit() <= 0:
+                return 0.0
+        elif self._cpu.leaves or self._turn_credit <= 0 or not self._has_turn(container):
             return 0.0
         if not self._lifted:
             self._lifted = True

@@ -300,6 +300,7 @@ class ContainerScheduler(PressureActions):
         self._dequeue(container)
         limits_of_next = self._succession.close(container)
         self._move(container, events.ContainerExited)
+        self._charge(container, event.usage)
         container.usage = event.usage
         if container.killed_as is None and event.exit_code is not None and container.is_opportunistic:
             self._durations.add(ran)

@@ -85,6 +85,11 @@ class PressedWorld(World):
             if self.watched_ms:
                 self._read()
 
+    def pass_unread(self, seconds: float) -> None:
+        """Let time pass without a reading."""
+        self._divide(seconds)
+        self.advance(seconds)
+
     def _divide(self, seconds: float) -> None:
         outside = {f"outside {number}": (1024.0, wanted) for number, wanted in enumerate(self.outside)}
         inside: dict[str, tuple[float, float]] = {}

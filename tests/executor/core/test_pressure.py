@@ -13,7 +13,7 @@ from executor.core.events import ContainerPauseRequested, ContainerResumeRequest
 from executor.core.pressure import TOLD_SECONDS, CpuPressure, Demand, MemoryPressure
 from executor.core.pressure_actions import TURN_WEIGHT, overallocation
 from executor.light import replace
-from executor.records import ContainerState, ExecutionType, HostUtilization, Resource
+from executor.records import ContainerState, ContainerUsage, ExecutionType, HostUtilization, Resource
 from executor.settings import ExecutorSettings
 
 from .pressed_world import MIB, PressedWorld, divided
@@ -456,6 +456,23 @@ def test_where_daemons_take_much_turns_take_less(daemons: float, left: float) ->
             world.tick()
         world.exit(name)
     assert outside_got(world, begun, 120) == pytest.approx(left, abs=0.002)
+
+
+@pytest.mark.parametrize("lasts", [0.02, 0.1])
+def test_those_that_end_before_they_are_measured_cost_no_more_than_turns(lasts: float) -> None:
+    """One after the other, so that nothing is measured between them."""
+    world = a_watched_world()
+    world.yields, world.outside = True, [1.0, 1.0]
+    begun, until, number = dict(world.used), world.now + 15, 0
+    while world.now < until:
+        number += 1
+        name = f"s{number}"
+        world.wants[name] = 1.0
+        world.schedule(name, O, 10, 1)
+        world.pass_unread(lasts)
+        world.exit(name, usage=ContainerUsage(cpu_seconds=world.used[name]))
+        world.pass_unread(0.005)
+    assert 0.97 < outside_got(world, begun, 15) < 0.99
 
 
 def test_who_was_paused_and_needs_little_now_shows_it_and_goes_on() -> None:
