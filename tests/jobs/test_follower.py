@@ -157,6 +157,22 @@ def test_a_signal_stops_the_job(directory: Path, number: signal.Signals, code: i
     assert [one.reason for one in host.stops] == observer.reasons and len(observer.reasons) == 1
 
 
+def test_under_nohup_a_closed_terminal_stops_nothing(directory: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        running = news(1, task(1, TaskState.RUNNING), RUNNING=1)
+        host = FakeHost(
+            directory, [running, news(2, task(1, TaskState.SUCCEEDED, 0), SUCCEEDED=1, end=ended(0))]
+        )
+        observer = Recorder(lambda: os.kill(os.getpid(), signal.SIGHUP))
+        end = follow(host, observer)
+        host.close()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, "as before"
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (end.exit_code, observer.reasons, host.stops) == (0, [], [])
+
+
 def test_a_second_ctrl_c_leaves_at_once(directory: Path) -> None:
     host = FakeHost(directory, [news(1, task(1, TaskState.RUNNING), RUNNING=1)])
     host.answers_stops = False

@@ -45,12 +45,19 @@ class Observer(Protocol):
         """The request to stop the job because of something that the observer saw; None for none."""
 
 
+def heeded(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
+    """These signals, without SIGHUP where nohup(1) has had it ignored."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in numbers if number is not signal.SIGHUP or not ignored]
+
+
 class Left(Exception):
     """The user has asked twice to stop: the client leaves the job to the RM, which ends it."""
 
 
 class SignalWatch:
-    """While active, SIGINT, SIGTERM and SIGHUP make ``fileno`` readable instead of interrupting anything."""
+    """While active, SIGINT, SIGTERM and SIGHUP make ``fileno`` readable instead of interrupting anything. Under nohup,
+    SIGHUP stays ignored."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -61,7 +68,7 @@ class SignalWatch:
 
     def __enter__(self) -> SignalWatch:
         self._old_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._old = {number: signal.signal(number, _noted) for number in _SIGNALS}
+        self._old = {number: signal.signal(number, _noted) for number in heeded(_SIGNALS)}
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -21,6 +21,7 @@ from ...client.polling import polls
 from ...client.shell import body
 from ...client.yarn import PACE, YarnClient
 from ...errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, TimedOutError, UsageError, YoppError, one_line
+from ...jobs.watching import heeded
 from ...masters.pi import PERCENT
 from ...records.client_protocol import KillApplicationRequest, UpdateApplicationTimeoutsRequest
 from ...records.jobs import JobSpec
@@ -218,7 +219,8 @@ def _in_a_directory_of_its_own(command: list[str], environment: dict[str, str], 
         process = subprocess.Popen(command, env=environment, cwd=place)
         # Ctrl-C reaches the client by itself; either way it ends in its own time
         kept = {
-            number: signal.signal(number, lambda got, _: process.send_signal(got)) for number in _PASSED_ON
+            number: signal.signal(number, lambda got, _: process.send_signal(got))
+            for number in heeded(_PASSED_ON)
         }
         kept[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
         code = process.wait()

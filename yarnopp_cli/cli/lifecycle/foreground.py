@@ -20,7 +20,7 @@ from ...cluster.reloading import as_started, changes_of, refresh_of
 from ...cluster.starting import setting_differences
 from ...cluster.watched import is_returning
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, YoppError
-from ...jobs.watching import SignalWatch, readable
+from ...jobs.watching import SignalWatch, heeded, readable
 from ..frame.output import Printer, flush
 from ..frame.session import Context
 
@@ -60,9 +60,9 @@ def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
 
     ``start`` returns a sentence about the running cluster.
     """
-    before = {number: signal.getsignal(number) for number in ENDING}
+    before = {number: signal.getsignal(number) for number in heeded(ENDING)}
     try:
-        for number in ENDING:
+        for number in before:
             signal.signal(number, _ring)
         sentence = start()
         flush()
