@@ -52,12 +52,17 @@ def check(
                 f"{container_id} has ended and is live"
             )
             assert container.allocated == Resource(), container_id
-    of_the_living = sum(ContainerDeadline(one, kind) in deadlines for one in live for kind in DeadlineKind)
-    assert len(deadlines) == of_the_living, "something is due for a container that has ended"
+    assert all(due.container_id in live for due in deadlines), (
+        "something is due for a container that has ended"
+    )
     guaranteed.validate()
     opportunistic.validate()
     waiting = len(guaranteed) + sum(1 for _ in opportunistic) + len(opportunistic.paused)
     assert waiting == sum(container.is_waiting for container in live.values()), "a queue holds a stranger"
+
+
+def _name(container: Container) -> str:
+    return f"{container.container_id} ({container.state.value})"
 
 
 def _check_allocation(container: Container) -> None:
@@ -78,23 +83,24 @@ def _check_place(container: Container, guaranteed: ContainerQueue, opportunistic
     in_guaranteed, in_opportunistic = container in guaranteed, container in opportunistic
     waits_there = container.is_waiting and not container.is_opportunistic
     waits_here = container.is_waiting and container.is_opportunistic
-    name = f"{container.container_id} ({container.execution_type.value}, {container.state.value})"
-    assert (in_guaranteed, in_opportunistic) == (waits_there, waits_here), f"{name} is in the wrong place"
+    assert (in_guaranteed, in_opportunistic) == (waits_there, waits_here), (
+        f"{_name(container)} ({container.execution_type.value}) is in the wrong place"
+    )
 
 
 def _check_intent(container: Container) -> None:
     """What is paused, or is to be, has a Pause; what is being ended has a Kill. Each has its cause."""
-    name, state = f"{container.container_id} ({container.state.value})", container.state
-    pause = container.pause
+    state, pause = container.state, container.pause
     if pause is None:
-        assert state not in (PAUSING, PAUSED), f"{name} is paused for nothing"
+        assert state not in (PAUSING, PAUSED), f"{_name(container)} is paused for nothing"
     else:
-        assert state in ((LAUNCHING, RESUMING) if pause.pending else (PAUSING, PAUSED)), f"{name}: {pause}"
+        allowed = (LAUNCHING, RESUMING) if pause.pending else (PAUSING, PAUSED)
+        assert state in allowed, f"{_name(container)}: {pause}"
         assert container.cause is not None or not (pause.held_by or pause.gives_way_to), (
-            f"{name} says no cause"
+            f"{_name(container)} says no cause"
         )
-        assert not (pause.makes_room and state is PAUSED), f"{name} has made room already"
-    assert (container.kill is not None) == (state is KILLING), f"{name}: {container.kill}"
+        assert not (pause.makes_room and state is PAUSED), f"{_name(container)} has made room already"
+    assert (container.kill is not None) == (state is KILLING), f"{_name(container)}: {container.kill}"
 
 
 def _check_deadlines(container: Container, deadlines: Deadlines[ContainerDeadline]) -> None:

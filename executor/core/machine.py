@@ -9,7 +9,7 @@ Decisions: pure-machines, no-feedback-delay.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 EventT = TypeVar("EventT", contravariant=True)
@@ -62,6 +62,9 @@ class Deadlines(Generic[KeyT]):
 
     def __contains__(self, key: KeyT) -> bool:
         return key in self._times
+
+    def __iter__(self) -> Iterator[KeyT]:
+        return iter(self._times)
 
     def set(self, key: KeyT, time: float) -> None:
         """Set the deadline of ``key`` to ``time``."""
