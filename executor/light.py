@@ -299,7 +299,7 @@ class _Declaring(type):
             named |= getattr(base, "__kw_only__", set())
         slots: list[str] = []
         for one, kind in namespace.get("__annotations__", {}).items():
-            if kind.startswith("ClassVar["):
+            if isinstance(kind, str) and kind.startswith("ClassVar["):
                 continue
             if one not in defaults:
                 slots.append(one)
