@@ -17,8 +17,7 @@ from ..records.reports import (
     JobSummary,
     YarnApplicationState,
 )
-from ..views.applications import SHED, counts_text, diagnostics_text, pauses_text
-from ..views.text import number_of
+from ..views.text import SHED, number_of
 
 SHOWN_FAILURES = 10
 
@@ -170,6 +169,8 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     if summary.retried:
         parts.append(f"{summary.retried} failed and tried again")
     if summary.paused:
+        from ..views.applications import pauses_text
+
         parts.append(pauses_text(summary))
     if summary.promoted:
         parts.append(f"{summary.promoted} promoted")
@@ -225,6 +226,8 @@ def elapsed_text(seconds: float, left: float | None) -> str:
 
 def where_text(report: ApplicationReport) -> str:
     """Whether a job that was just submitted runs, on which node, and where its output is."""
+    from ..views.applications import counts_text, diagnostics_text  # jobs in the foreground need neither
+
     if report.state in FINAL_STATES:
         ended = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
         why = diagnostics_text(report) if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
