@@ -10,7 +10,6 @@ Decisions: strict-properties.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from executor.hints import Any, TypeVar
@@ -152,6 +151,8 @@ class Configuration:
 
     def to_json(self) -> str:
         """All of it as one JSON object, for ``site.json``: what the daemons of a cluster run with."""
+        import json
+
         document = {
             "stateDir": self.state_dir,
             "sources": self.sources,
@@ -168,6 +169,8 @@ class Configuration:
 
         A name that this version does not declare is passed over, and one that is missing has its default: the
         file may be of the version before an upgrade, and what it holds was checked when it was written."""
+        import json
+
         try:
             document = json.loads(text)
             state_dir, properties = str(document["stateDir"]), document["properties"]

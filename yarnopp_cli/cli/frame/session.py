@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -354,6 +353,8 @@ class Session(Record, frozen=False):
 def print_raw(printer: Printer, body: bytes) -> None:
     """Print an answer of a YARN cluster as it came; for a person at a terminal, indented and harmless."""
     if is_terminal_out():
+        import json
+
         printer.document(json.loads(body))
     else:
         printer.raw(body if body.endswith(b"\n") else body + b"\n")

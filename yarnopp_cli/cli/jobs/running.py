@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -395,6 +394,8 @@ def _with_master_in_container(
     client: JobClient, job: JobSpec, submission: ApplicationSubmissionContext
 ) -> SubmitApplicationRequest:
     """The submission of a job with its master in a container, as in YARN."""
+    import json
+
     from ...cluster.launching import daemon_environment
     from ...rpc.plain import encode
 
