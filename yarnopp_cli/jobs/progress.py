@@ -16,6 +16,7 @@ from ..records.reports import (
     FinalApplicationStatus,
     JobSummary,
     YarnApplicationState,
+    plain_diagnostics,
 )
 from ..views.text import SHED, number_of
 
@@ -226,11 +227,10 @@ def elapsed_text(seconds: float, left: float | None) -> str:
 
 def where_text(report: ApplicationReport) -> str:
     """Whether a job that was just submitted runs, on which node, and where its output is."""
-    from ..views.applications import counts_text, diagnostics_text  # jobs in the foreground need neither
-
     if report.state in FINAL_STATES:
         ended = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
-        why = diagnostics_text(report) if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
+        succeeded = report.final_status is FinalApplicationStatus.SUCCEEDED
+        why = "" if succeeded else plain_diagnostics(report.diagnostics, report.summary)
         return f"{ended} already{f': {one_line(why)}' if why else ''}"
     where = f" on {report.am_node_id}" if report.am_node_id else ""
     running = max(0, report.containers_running - (1 if report.am_node_id else 0))
@@ -240,6 +240,8 @@ def where_text(report: ApplicationReport) -> str:
         return f"{report.state.value}{where}: `yopp explain {report.application_id}` shows what it waits for"
     if report.hosted:
         where = " in the ResourceManager"
+    from ..views.applications import counts_text
+
     counts = counts_text(replace(report, containers_running=running))
     output = f"to {report.results}" if report.results else f"under {report.log_directory}"
     return f"RUNNING, its master{where}; containers: {counts}; output {output}"
