@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...errors import UsageError
-from ..frame.filters import comma_words
 from ..frame.options import Annotated, option
 
 MOST_CONTAINERS = 100_000
@@ -33,4 +32,8 @@ def check_size(vcores: int | None, memory: int | None) -> None:
 
 def tags(given: list[str] | None) -> tuple[str, ...]:
     """The tags of an application, each once: options, and commas within one."""
-    return tuple(dict.fromkeys(one for text in given or () for one in comma_words(text)))
+    if not given:
+        return ()
+    from ..frame.filters import comma_words
+
+    return tuple(dict.fromkeys(one for text in given for one in comma_words(text)))
