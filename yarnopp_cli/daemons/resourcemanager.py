@@ -27,7 +27,8 @@ from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..machine.restarts import DaemonRestarted
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse, UpdateNodeResourceRequest
-from ..records.client_protocol import SetLifetimeResponse, SubmitApplicationRequest, SubmitJobRequest
+from ..records.client_protocol import SetLifetimeResponse
+from ..records.job_protocol import SubmitApplicationRequest, SubmitJobRequest
 from ..records.lifetimes import STAY
 from ..records.state import StoreCommand, StoredCluster, latest
 from ..records.tracker_protocol import RegisterNodeManagerRequest

@@ -12,7 +12,12 @@ import time
 from ..errors import ConnectionFailedError, TimedOutError, YoppError
 from ..masters.ends import RETRY_SECONDS, EndMaster, Loss, StopRequested, retrying
 from ..masters.tasks import Tally
-from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, WatchJobResponse
+from ..records.job_protocol import (
+    JobEnd,
+    StopJobRequest,
+    WatchJobRequest,
+    WatchJobResponse,
+)
 from ..records.jobs import TaskState, from_rows
 from ..records.reports import FinalApplicationStatus, JobSummary
 from ..rpc.blocking import Connection

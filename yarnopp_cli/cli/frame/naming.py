@@ -27,6 +27,7 @@ from ...errors import (
     YoppError,
 )
 from ...records import client_protocol as rm
+from ...records import job_protocol
 from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId, application_of, dotted
 from ...records.reports import FINAL_STATES
 from ...views.containers import is_live
@@ -144,7 +145,10 @@ def applications(client: Client, given: Sequence[str]) -> list[str]:
     """The full ids of the applications named. Raises ApplicationNotFoundError, UsageError."""
 
     def live() -> list[str]:
-        return [one.application_id for one in client.applications(rm.GetApplicationsRequest(live_only=True))]
+        return [
+            one.application_id
+            for one in client.applications(job_protocol.GetApplicationsRequest(live_only=True))
+        ]
 
     reports = cache(lambda: client.applications())
     named = [word if _IDENTIFYING.fullmatch(word) else _by_name(reports(), word) for word in words(given)]

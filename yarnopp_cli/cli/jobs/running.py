@@ -26,9 +26,8 @@ from ...jobs.follower import JobFollower
 from ...jobs.watching import Left, SignalWatch
 from ...masters.ends import EndMaster
 from ...masters.tasks import Tally
-from ...records.client_protocol import (
+from ...records.job_protocol import (
     GetApplicationsRequest,
-    KillApplicationRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
     SubmitJobRequest,
@@ -319,6 +318,8 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
 
     If the RM does not answer in KILL_SECONDS, the client leaves anyway: the RM ends a job that has lost its client.
     """
+    from ...records.client_protocol import KillApplicationRequest
+
     what, because = f"killed {application_id}", "interrupted twice"
     request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
     try:
