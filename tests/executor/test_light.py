@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import pickle
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from executor.light import Record, field, made_of, maker, names_of, notes_of, replace
+from executor.light import QuickEnum, Record, field, made_of, maker, names_of, notes_of, replace
 
 pytestmark = pytest.mark.pure
 
@@ -122,6 +123,47 @@ def test_its_declaration_imports_nothing() -> None:
     )
     told = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["__future__", "light"]
+
+
+class _Usual(enum.StrEnum):
+    """Of the standard library."""
+
+    ONE = "one"
+    TWO = "two"
+    UNO = "one"
+
+
+class _Quick(enum.StrEnum, metaclass=QuickEnum):
+    """Ours."""
+
+    ONE = "one"
+    TWO = "two"
+    UNO = "one"
+
+
+class _Number(enum.IntEnum, metaclass=QuickEnum):
+    __hash__ = int.__hash__
+    NONE = 0
+    LOST = -100
+
+
+def test_a_quick_enum_is_as_any_other() -> None:
+    assert type(_Quick) is type(_Usual) and vars(_Quick).keys() == vars(_Usual).keys()
+    for kind in (_Quick, _Usual):
+        assert list(kind) == [kind.ONE, kind.TWO] and kind.UNO is kind.ONE is kind("one") is kind["ONE"]
+        assert vars(kind)["TWO"] is kind.TWO  # read without a call
+        assert (str(kind.ONE), f"{kind.ONE}", repr(kind.ONE)) == (
+            "one",
+            "one",
+            f"<{kind.__name__}.ONE: 'one'>",
+        )
+        assert kind.ONE == "one" and {kind.ONE: 1}["one"] == 1 and len(kind) == 2
+        with pytest.raises(ValueError, match=f"'three' is not a valid {kind.__qualname__}"):
+            kind("three")
+        assert copy.deepcopy(kind.TWO) is pickle.loads(pickle.dumps(kind.TWO)) is kind.TWO
+        assert msgspec.json.decode(msgspec.json.encode(kind.TWO), type=kind) is kind.TWO
+    assert _Number(-100) is _Number.LOST == -100 and repr(_Number.LOST) == "<_Number.LOST: -100>"
+    assert msgspec.json.decode(b"-100", type=_Number) is _Number.LOST and f"{_Number.NONE}" == "0"
 
 
 class _Size(Record):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
-from executor.light import MISSING, Record
+from executor.light import MISSING, QuickEnum, Record
 
 from ...errors import TimedOutError
 from .options import HereOnly, common
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., int | None])
 
 
-class Needs(enum.Enum):
+class Needs(enum.Enum, metaclass=QuickEnum):
     """What a command works on. It decides which of the common options it has, and what they mean."""
 
     NOTHING = "nothing"
