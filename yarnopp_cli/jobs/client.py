@@ -33,9 +33,8 @@ from ..records.job_protocol import (
     SubmitApplicationResponse,
     SubmitJobRequest,
 )
-from ..records.lifetimes import ON_DEMAND
 from ..records.methods import Request, ResponseT
-from ..records.reports import DRAINED, ApplicationReport, ClusterInfo, NodeReport, NodeState
+from ..records.reports import DRAINED, ON_DEMAND, ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
 from ..rpc.plain import TooLargeError

@@ -410,6 +410,12 @@ class QueueReport(Record):
     acls: tuple[QueueAcl, ...] = ()
 
 
+STAY = "stay"
+"""How long a cluster runs: until `yopp down`."""
+ON_DEMAND = "on-demand"
+"""Until its last job has ended: a job has started it for itself."""
+
+
 class ClusterInfo(Record):
     """A summary of the cluster. ``properties`` are those that differ from their defaults, name -> text.
 

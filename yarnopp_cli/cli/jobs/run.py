@@ -34,9 +34,8 @@ from ..frame.options import (
     size_mb,
 )
 from ..frame.session import Session
-from .common import Count, Detach, both_types, check_size, tags
+from .common import Count, Detach, Gpus, Resources, both_types, check_size, others_of, tags
 from .kept import KeepOrder, Kept, NoPrefix
-from .resources import Gpus, Resources, others_of
 from .variables import assignments, surroundings, surroundings_of, with_values
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ from ...records.job_protocol import (
     SubmitJobRequest,
 )
 from ...records.jobs import JOB_FILE, JobSpec, TaskReport
-from ...records.lifetimes import ON_DEMAND
-from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
+from ...records.reports import FINAL_STATES, ON_DEMAND, ApplicationReport, FinalApplicationStatus
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
 from ...settings.declarations import ResourceManagerSettings
