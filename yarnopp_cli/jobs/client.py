@@ -7,7 +7,6 @@ A job that could not be submitted leaves no cluster behind.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -98,7 +97,7 @@ class JobClient:
         self.run_dir = run_dir
         self.configuration = configuration
         self.note = note
-        self.limit = limit or math.inf
+        self.limit = limit or float("inf")
         self._begun = time.monotonic()
         self.until = self._begun + self.limit
         self.connection: Connection | None = None
@@ -220,7 +219,7 @@ class JobClient:
 
     def charged(self, job: JobSpec) -> JobSpec:
         """The job, with what has passed of its time limit."""
-        passed = 0.0 if math.isinf(self.limit) else time.monotonic() - self._begun
+        passed = time.monotonic() - self._begun if self.limit < float("inf") else 0.0
         return replace(job, start_ms=round(passed * 1000))
 
     def _submit(

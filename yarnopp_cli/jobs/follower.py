@@ -6,7 +6,6 @@ the RM ends an attached job whose client does not return.
 
 from __future__ import annotations
 
-import math
 import time
 
 from ..errors import ConnectionFailedError, TimedOutError, YoppError
@@ -43,7 +42,7 @@ class JobFollower:
         signals: SignalWatch,
         *,
         rows: bool = True,
-        until: float = math.inf,
+        until: float = float("inf"),
     ) -> None:
         self.rm: Connection | None = rm
         self._address = rm.address

@@ -210,10 +210,15 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
 
 def command_line(variables: Sequence[str] = ()) -> str:
     """The command line as typed, for listings, which all users may see: of ``variables`` only the names."""
-    import shlex
+    words = ["yopp", *without_values(sys.argv[1:], variables)]
+    letters = "".join(words).replace("-", "").replace("/", "").replace(".", "")
+    if all(words) and letters.isascii() and letters.isalnum():
+        line = " ".join(words)  # none needs quotes, for which shlex would be imported
+    else:
+        import shlex
 
-    words = shlex.join(["yopp", *without_values(sys.argv[1:], variables)])
-    return words.encode(errors="backslashreplace").decode()[:1000]
+        line = shlex.join(words)
+    return line.encode(errors="backslashreplace").decode()[:1000]
 
 
 def run_foreground(
