@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
+    from contextlib import contextmanager as contextmanager
+    from contextlib import suppress as suppress
     from dataclasses import Field
     from enum import EnumMeta
     from typing import Any, ClassVar, TypeVar, dataclass_transform
@@ -29,6 +31,28 @@ else:  # importing typing takes as long as declaring fifty records
 
     def dataclass_transform(**_):
         return lambda kind: kind
+
+    def contextmanager(function):
+        """contextlib's. Importing that takes half a millisecond, and most commands use nothing of it."""
+
+        def managed(*arguments, **named):
+            import contextlib
+
+            return contextlib.contextmanager(function)(*arguments, **named)
+
+        return managed
+
+    class suppress:
+        """As contextlib's."""
+
+        def __init__(self, *kinds):
+            self._kinds = kinds
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, kind, error, trace):
+            return kind is not None and issubclass(kind, self._kinds)
 
     def QuickEnum(name, bases, namespace):
         """As ``metaclass=`` makes the enum in half the time, as those of the standard library are made. It has one base

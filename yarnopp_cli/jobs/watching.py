@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # without the enums, which take a millisecond to be made
-import contextlib
 import os
 import select
 from collections.abc import Iterable, Iterator
 
 from executor.hints import Protocol
+from executor.light import suppress
 
 from ..masters.ends import StopRequested
 from ..records.jobs import TaskReport
@@ -73,7 +73,7 @@ class SignalWatch:
 
     def received(self) -> Iterator[int]:
         """The signals received since the last call."""
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             for number in os.read(self._read, 64):
                 if number in _SIGNALS:
                     yield number

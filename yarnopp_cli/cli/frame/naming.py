@@ -9,14 +9,13 @@ without a match is exit 66; a word with several matches is exit 2 and lists them
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from executor.hints import TYPE_CHECKING, TypeVar
-from executor.light import Record, pattern
+from executor.light import Record, pattern, suppress
 
 from ...errors import (
     ApplicationNotFoundError,
@@ -220,7 +219,7 @@ def kept_application(known: Sequence[str], word: str, report: Callable[[str], Ap
 
     def kept(ids: Iterable[str]) -> Iterator[ApplicationReport]:
         for one in ids:
-            with contextlib.suppress(ApplicationNotFoundError):
+            with suppress(ApplicationNotFoundError):
                 yield report(one)
 
     if word == "last":

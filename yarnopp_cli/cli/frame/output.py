@@ -10,10 +10,10 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
+from executor.light import contextmanager
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError, reason_of
 from ...views.text import fitted_all, harmless, harmless_all, json_line, shorten, widest, width

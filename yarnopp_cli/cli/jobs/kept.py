@@ -3,9 +3,9 @@
 # No `from __future__ import annotations`: see run.py.
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from executor.hints import TYPE_CHECKING
+from executor.light import contextmanager
 
 from ...errors import UsageError
 from ...masters.commands import Tasks
