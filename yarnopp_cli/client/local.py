@@ -8,14 +8,13 @@ ends a daemon.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
 from executor.hints import TYPE_CHECKING
-from executor.light import replace
+from executor.light import replace, suppress
 from executor.records import ContainerState, ContainerStatus
 
 from ..errors import (
@@ -297,7 +296,7 @@ class LocalClient:
         asked = {}
         for node in nodes:
             if _answers(node) and request.node_id in ("", node.node_id):
-                with contextlib.suppress(ConnectionFailedError):
+                with suppress(ConnectionFailedError):
                     asked[node.node_id] = self._node(node).send(_live_ones())
         return asked
 
