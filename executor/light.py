@@ -341,7 +341,11 @@ class _Declaring(type):
             defaults |= getattr(base, "__defaults__", {})
             named |= getattr(base, "__kw_only__", set())
         slots: list[str] = []
-        for one, kind in namespace.get("__annotations__", {}).items():
+        hints = namespace.get("__annotations__")
+        if hints is None:  # none, or not text: Python 3.14 makes those when they are asked for (PEP 749)
+            annotate = namespace.get("__annotate__") or namespace.get("__annotate_func__")
+            hints = {} if annotate is None else annotate(1)
+        for one, kind in hints.items():
             if isinstance(kind, str) and kind.startswith("ClassVar["):
                 continue
             if one not in defaults:

@@ -8,12 +8,24 @@ import enum
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
-from executor.light import QuickEnum, Record, field, made_of, maker, names_of, notes_of, replace
+from executor.light import (
+    QuickEnum,
+    Record,
+    contextmanager,
+    field,
+    made_of,
+    maker,
+    names_of,
+    notes_of,
+    replace,
+    suppress,
+)
 
 pytestmark = pytest.mark.pure
 
@@ -164,6 +176,37 @@ def test_a_quick_enum_is_as_any_other() -> None:
         assert msgspec.json.decode(msgspec.json.encode(kind.TWO), type=kind) is kind.TWO
     assert _Number(-100) is _Number.LOST == -100 and repr(_Number.LOST) == "<_Number.LOST: -100>"
     assert msgspec.json.decode(b"-100", type=_Number) is _Number.LOST and f"{_Number.NONE}" == "0"
+
+
+@pytest.mark.parametrize("how", ["__annotations__", "__annotate__", "__annotate_func__"])
+def test_annotations_need_not_be_text(how: str) -> None:
+    hints: dict[str, Any] = {"size": int | None, "name": str}
+    body = {
+        how: hints if how == "__annotations__" else lambda form: hints,
+        "name": "n",
+        "__module__": __name__,
+    }
+    kind: Any = type(Record)("Plain", (Record,), body)
+    assert names_of(kind) == ("size", "name") and (kind(3).size, kind(3).name) == (3, "n")
+
+
+def test_suppress_and_contextmanager_are_as_contextlibs() -> None:
+    with suppress(KeyError, OSError):
+        raise FileNotFoundError
+    with pytest.raises(ValueError), suppress(KeyError):
+        raise ValueError
+    left: list[str] = []
+
+    @contextmanager
+    def entered(name: str, *, end: str) -> Iterator[str]:
+        try:
+            yield name
+        finally:
+            left.append(end)
+
+    with pytest.raises(KeyError), entered("a", end="b") as name:
+        raise KeyError(name)
+    assert name == "a" and left == ["b"]
 
 
 class _Size(Record):
