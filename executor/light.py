@@ -55,8 +55,8 @@ else:  # importing typing takes as long as declaring fifty records
             return kind is not None and issubclass(kind, self._kinds)
 
     def QuickEnum(name, bases, namespace):
-        """As ``metaclass=`` makes the enum in half the time, as those of the standard library are made. It has one base
-        and no functions that it would need while it is made."""
+        """As ``metaclass=`` makes the enum in half the time, as those of the standard library are made. It has one
+        base, no functions that it would need while it is made, and no member ``name`` or ``value``."""
         import enum
 
         made = enum._simple_enum(bases[0])(type(name, (), namespace))
