@@ -15,12 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.records.client_protocol import (
-    GetApplicationsRequest,
-    GetContainersRequest,
-    WaitForApplicationsRequest,
-)
+from yarnopp_cli.records.client_protocol import GetContainersRequest, WaitForApplicationsRequest
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
+from yarnopp_cli.records.job_protocol import GetApplicationsRequest
 from yarnopp_cli.records.methods import Request, ResponseT
 from yarnopp_cli.rpc.blocking import Connection
 

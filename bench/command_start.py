@@ -22,7 +22,7 @@ from pathlib import Path
 
 from executor.records import ExecutionType
 from yarnopp_cli.errors import YoppError
-from yarnopp_cli.records.client_protocol import SubmitJobRequest, WatchJobRequest
+from yarnopp_cli.records.job_protocol import SubmitJobRequest, WatchJobRequest
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 

@@ -19,7 +19,8 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from yarnopp_cli.records.client_protocol import GetApplicationsRequest, GetContainersRequest
+from yarnopp_cli.records.client_protocol import GetContainersRequest
+from yarnopp_cli.records.job_protocol import GetApplicationsRequest
 from yarnopp_cli.rpc.plain import encode_call
 
 from .cluster import ROOT, Cluster

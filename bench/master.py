@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.container_protocol import StartContainerRequest, StartContainersRequest
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.master_protocol import (
     AllocateRequest,
     AllocateResponse,

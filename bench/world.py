@@ -26,7 +26,7 @@ from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.nodemanager import events as ne
 from yarnopp_cli.nodemanager.machine import NodeManager
 from yarnopp_cli.nodemanager.reports import NodeFacts
-from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.resourcemanager.context import Identity, RMContext

@@ -12,13 +12,13 @@ from __future__ import annotations
 import enum
 
 from .hints import TypeGuard
-from .light import Record
+from .light import QuickEnum, Record
 
 ENDED_WELL = "It ended by itself with exit code 0 before it was killed."
 """Added to why a container was to be killed, if it completed its work all the same."""
 
 
-class CauseKind(enum.StrEnum):
+class CauseKind(enum.StrEnum, metaclass=QuickEnum):
     """The kinds of causes. The comment above each names the fields of ``Cause`` that belong to it."""
 
     # Of a pause; also of an end if pausing is impossible or not wanted.

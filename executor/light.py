@@ -18,15 +18,51 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
+    from contextlib import contextmanager as contextmanager
+    from contextlib import suppress as suppress
     from dataclasses import Field
+    from enum import EnumMeta
     from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+    QuickEnum = EnumMeta
     T = TypeVar("T")
     RecordT = TypeVar("RecordT", bound="Record")
 else:  # importing typing takes as long as declaring fifty records
 
     def dataclass_transform(**_):
         return lambda kind: kind
+
+    def contextmanager(function):
+        """contextlib's. Importing that takes half a millisecond, and most commands use nothing of it."""
+
+        def managed(*arguments, **named):
+            import contextlib
+
+            return contextlib.contextmanager(function)(*arguments, **named)
+
+        return managed
+
+    class suppress:
+        """As contextlib's."""
+
+        def __init__(self, *kinds):
+            self._kinds = kinds
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, kind, error, trace):
+            return kind is not None and issubclass(kind, self._kinds)
+
+    def QuickEnum(name, bases, namespace):
+        """As ``metaclass=`` makes the enum in half the time, as those of the standard library are made. It has one
+        base, no functions that it would need while it is made, and no member ``name`` or ``value``."""
+        import enum
+
+        made = enum._simple_enum(bases[0])(type(name, (), namespace))
+        for member in made._member_map_.items():
+            type.__setattr__(made, *member)  # else Python 3.11 calls a function for each access
+        return made
 
 
 class _Declared:
@@ -246,27 +282,34 @@ def _pending(name: str) -> Any:
 
 def _begin(self: Any, *arguments: Any, **named: Any) -> None:
     """The ``__init__`` of a class until it has made some records: compiling one takes as long as making those."""
-    kind: Any = next(one for one in type(self).__mro__ if vars(one).get("__init__") is _begin)
-    kind.__made__ += 1
-    fields, positional = kind.__defaults__, kind.__match_args__
-    if kind.__made__ <= _MADE_PLAINLY and len(arguments) <= len(positional) and fields.keys() >= named.keys():
-        values = dict(zip(positional, arguments, strict=False))
-        if values.keys().isdisjoint(named):
-            values |= named
-            for name, default in fields.items():
-                value = values.get(name, default)
-                if value is default:
-                    if value is MISSING:
-                        break
-                    if type(value) is _Declared:
-                        value = default.default_factory()
-                setattr(self, name, value)
-            else:
-                return
+    kind: Any = type(self)
+    if "__init__" not in kind.__dict__ or kind.__init__ is not _begin:  # a class below has its own
+        kind = next(one for one in kind.__mro__ if vars(one).get("__init__") is _begin)
+    _MADE[kind] = made = (
+        _MADE.get(kind, 0) + 1
+    )  # an attribute of the class would cost the caches of all its others
+    fields, positional = kind.__defaults__, kind.__match_args__[: len(arguments)]
+    fits = len(arguments) == len(positional)
+    if named and fits:
+        fits = named.keys() <= fields.keys() and named.keys().isdisjoint(positional)
+    if made <= _MADE_PLAINLY and fits:
+        for name, value in zip(positional, arguments):  # noqa: B905  (they are as many)
+            setattr(self, name, value)
+        for name, default in fields.items():
+            if name in named:
+                setattr(self, name, named[name])
+            elif name not in positional:
+                if default is MISSING:
+                    break
+                declared = type(default) is _Declared
+                setattr(self, name, default.default_factory() if declared else default)
+        else:
+            return
     _compiled(kind, "__init__")(self, *arguments, **named)  # this also reports errors in the arguments
 
 
 _MADE_PLAINLY = 20
+_MADE: dict[type, int] = {}
 _METHODS = {"__init__": _begin, "__eq__": _pending("__eq__"), "__hash__": _pending("__hash__")}
 _ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 _ORDERING = {name: _pending(name) for name in _ORDER}
@@ -298,8 +341,12 @@ class _Declaring(type):
             defaults |= getattr(base, "__defaults__", {})
             named |= getattr(base, "__kw_only__", set())
         slots: list[str] = []
-        for one, kind in namespace.get("__annotations__", {}).items():
-            if kind.startswith("ClassVar["):
+        hints = namespace.get("__annotations__")
+        if hints is None:  # none, or not text: Python 3.14 makes those when they are asked for (PEP 749)
+            annotate = namespace.get("__annotate__") or namespace.get("__annotate_func__")
+            hints = {} if annotate is None else annotate(1)
+        for one, kind in hints.items():
+            if isinstance(kind, str) and kind.startswith("ClassVar["):
                 continue
             if one not in defaults:
                 slots.append(one)
@@ -316,7 +363,6 @@ class _Declaring(type):
         namespace["__notes__"] = notes
         namespace["__match_args__"] = tuple([one for one in defaults if one not in named])
         namespace["__dataclass_fields__"] = _FIELDS
-        namespace["__made__"] = 0
         for method, pending in (_METHODS | _ORDERING if order else _METHODS).items():
             namespace.setdefault(method, pending)
         return super().__new__(cls, name, bases, namespace, **options)

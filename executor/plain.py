@@ -96,7 +96,8 @@ def _hints(kind: type[Record]) -> dict[str, Any]:
     for one in reversed(kind.__mro__):
         scope = vars(sys.modules[one.__module__])
         for name, text in vars(one).get("__annotations__", {}).items():
-            hints[name] = _NAMES[text] if text in _NAMES else eval(text, scope)
+            known = _NAMES if text in _NAMES else scope
+            hints[name] = known[text] if text in known else eval(text, scope)
     return hints
 
 
@@ -237,7 +238,9 @@ _SCALARS: dict[Any, _Converter] = {
     float: _number,
     bool: _scalar(bool, "true or false"),
 }
-_NAMES = {kind.__name__: kind for kind in _SCALARS}
+_NAMES: dict[str, Any] = {kind.__name__: kind for kind in _SCALARS}
+_NAMES |= {str(hint): hint for hint in (tuple[int, ...], tuple[str, ...], dict[str, str])}
+"""What fields are often annotated with, and need not be compiled for."""
 _KINDS = {
     dict: "an object",
     list: "an array",

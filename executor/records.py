@@ -10,14 +10,14 @@ import enum
 
 from .causes import Cause
 from .hints import Any
-from .light import Record, field
+from .light import QuickEnum, Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class ExecutionType(enum.StrEnum):
+class ExecutionType(enum.StrEnum, metaclass=QuickEnum):
     """How a container is executed (YARN's ``ExecutionType``)."""
 
     __hash__ = str.__hash__  # enum's own is a call in Python
@@ -26,7 +26,7 @@ class ExecutionType(enum.StrEnum):
     OPPORTUNISTIC = "OPPORTUNISTIC"
 
 
-class ContainerState(enum.StrEnum):
+class ContainerState(enum.StrEnum, metaclass=QuickEnum):
     """The state of a container at its node (YARN's ``ContainerImpl`` states; LAUNCHING is ours)."""
 
     __hash__ = str.__hash__
@@ -41,7 +41,7 @@ class ContainerState(enum.StrEnum):
     DONE = "DONE"
 
 
-class ContainerSubState(enum.StrEnum):
+class ContainerSubState(enum.StrEnum, metaclass=QuickEnum):
     """The substate that YARN reports besides RUNNING or COMPLETE (``ContainerSubState``)."""
 
     SCHEDULED = "SCHEDULED"
@@ -64,7 +64,7 @@ SUB_STATES: dict[ContainerState, ContainerSubState] = {
 """YARN's substate for each of our states (``ContainerImpl.getContainerSubState``)."""
 
 
-class ContainerExitStatus(enum.IntEnum):
+class ContainerExitStatus(enum.IntEnum, metaclass=QuickEnum):
     """Why a container ended, if not by itself (YARN's ``ContainerExitStatus``)."""
 
     SUCCESS = 0

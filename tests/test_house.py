@@ -25,7 +25,7 @@ PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "yarnopp_c
               "yarnopp_cli.report.timeline", "yarnopp_cli.report.page")  # fmt: skip
 PURE_OURS = (*PURE_ROOMS, "executor.hints", "executor.light", "executor.errors", "executor.settings",
              "yarnopp_cli.errors", "yarnopp_cli.settings.declarations", "yarnopp_cli.settings.queues",
-             "yarnopp_cli.settings.ipc", "yarnopp_cli.settings.resource_types")  # fmt: skip
+             "yarnopp_cli.settings.resource_types")  # fmt: skip
 ROOMS_BELOW = {
     "records": (),
     "machine": ("records",),

@@ -16,7 +16,7 @@ import pytest
 from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.cli.help.completion import SECONDS, complete
 from yarnopp_cli.client.local import LocalClient
-from yarnopp_cli.records.client_protocol import GetApplicationsResponse
+from yarnopp_cli.records.job_protocol import GetApplicationsResponse
 from yarnopp_cli.records.reports import QueueReport
 
 from .fake import Cluster, app_id, container_id

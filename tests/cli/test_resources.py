@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from executor.records import Resource, counted
+from yarnopp_cli.cli.jobs.common import others_of, resources
 from yarnopp_cli.cli.jobs.dshell import container_size
-from yarnopp_cli.cli.jobs.resources import others_of, resources
 from yarnopp_cli.client.shell import _container_resources
 from yarnopp_cli.errors import UsageError
 

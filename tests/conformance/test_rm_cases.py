@@ -5,11 +5,12 @@ from __future__ import annotations
 from executor.records import ContainerState, Resource
 from tests.core.rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, Master, asks, done, status
 from tests.core.test_amrmproxy import World as ProxyWorld
-from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, SubmitApplicationRequest
+from yarnopp_cli.records.client_protocol import GetClusterInfoRequest
 from yarnopp_cli.records.distributed_protocol import (
     DistributedSchedulingAllocateRequest,
     RegisterDistributedSchedulingAMRequest,
 )
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.master_protocol import (
     AllocateRequest,
     FinishApplicationMasterRequest,

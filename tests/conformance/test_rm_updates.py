@@ -8,11 +8,8 @@ from executor.records import Resource
 from tests.core.rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, Master, Node, asks, done, status
 from yarnopp_cli.errors import UsageError
 from yarnopp_cli.masters.amrmclient import update_request
-from yarnopp_cli.records.client_protocol import (
-    ChangeContainerRequest,
-    GetClusterInfoRequest,
-    SubmitApplicationRequest,
-)
+from yarnopp_cli.records.client_protocol import ChangeContainerRequest, GetClusterInfoRequest
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.requests import (
     ApplicationSubmissionContext,
     Container,

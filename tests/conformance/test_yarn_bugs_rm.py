@@ -31,11 +31,8 @@ from tests.core.test_amrmproxy import World as ProxyWorld
 from tests.core.test_rm_applications import start_master
 from yarnopp_cli.machine import tokens
 from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
-from yarnopp_cli.records.client_protocol import (
-    GetClusterInfoRequest,
-    GetClusterNodesRequest,
-    SubmitApplicationRequest,
-)
+from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.master_protocol import (
     AllocateRequest,
     FinishApplicationMasterRequest,

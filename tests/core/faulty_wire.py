@@ -25,7 +25,7 @@ from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.commands import NUMBER_VARIABLE, plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.nodemanager import events as ne
-from yarnopp_cli.records.client_protocol import SubmitApplicationRequest, SubmitJobRequest
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest, SubmitJobRequest
 from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.settings.declarations import ResourceManagerSettings

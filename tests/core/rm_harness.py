@@ -18,9 +18,9 @@ from executor.records import (
     Resource,
 )
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
-from yarnopp_cli.records.client_protocol import (
+from yarnopp_cli.records.client_protocol import GetContainersRequest
+from yarnopp_cli.records.job_protocol import (
     GetApplicationsRequest,
-    GetContainersRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
 )

@@ -8,7 +8,8 @@ import pytest
 
 from executor.records import Resource
 from yarnopp_cli.errors import ApplicationNotFoundError, NodeNotFoundError
-from yarnopp_cli.records.client_protocol import GetApplicationAttemptsRequest, GetApplicationsRequest
+from yarnopp_cli.records.client_protocol import GetApplicationAttemptsRequest
+from yarnopp_cli.records.job_protocol import GetApplicationsRequest
 from yarnopp_cli.records.scheduler_protocol import GetActivitiesRequest
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings
 from yarnopp_cli.views.applications import attempt_document

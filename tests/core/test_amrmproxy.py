@@ -40,8 +40,8 @@ from yarnopp_cli.nodemanager.proxy.interceptors import (
     RequestInterceptor,
     ThrottleInterceptor,
 )
-from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.distributed_protocol import DistributedSchedulingAllocateRequest
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.master_protocol import (
     AM_RESYNC,
     SCHEDULER_ADDRESS_VARIABLE,

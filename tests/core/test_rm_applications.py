@@ -20,8 +20,8 @@ from yarnopp_cli.records.client_protocol import (
     GetApplicationAttemptsRequest,
     GetNewApplicationRequest,
     KillApplicationRequest,
-    SubmitApplicationRequest,
 )
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.master_protocol import RegisterApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from yarnopp_cli.records.requests import (

@@ -27,17 +27,19 @@ from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.records.client_protocol import (
     GetContainersRequest,
-    GetJobRequest,
     KillApplicationRequest,
-    StopJobRequest,
-    SubmitApplicationResponse,
-    SubmitJobRequest,
     UpdateApplicationPriorityRequest,
-    WatchJobRequest,
-    WatchJobResponse,
 )
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
+from yarnopp_cli.records.job_protocol import (
+    GetJobRequest,
+    StopJobRequest,
+    SubmitApplicationResponse,
+    SubmitJobRequest,
+    WatchJobRequest,
+    WatchJobResponse,
+)
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, Sweep, TaskReport, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.methods import MOST_TEXT
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState

@@ -9,12 +9,9 @@ import pytest
 
 from executor.records import ContainerState
 from yarnopp_cli.errors import ApplicationNotFoundError, NotYetSupportedError, UsageError
-from yarnopp_cli.records.client_protocol import (
-    KillApplicationRequest,
-    StopJobRequest,
-    SubmitApplicationRequest,
-)
+from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.explanation import ExplainRequest, ReasonCode, ReasonKind
+from yarnopp_cli.records.job_protocol import StopJobRequest, SubmitApplicationRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import ANY_END, FAILED, OK, ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart

@@ -15,9 +15,9 @@ from yarnopp_cli.errors import AccessDeniedError, InvalidResourceRequestError, I
 from yarnopp_cli.records.client_protocol import (
     GetQueueInfoRequest,
     MoveApplicationRequest,
-    SubmitApplicationRequest,
     UpdateApplicationPriorityRequest,
 )
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.reports import QueueReport
 from yarnopp_cli.records.requests import (
     ApplicationSubmissionContext,

@@ -18,19 +18,21 @@ from yarnopp_cli.records.admin_protocol import DrainNodesRequest, ResumeNodesReq
 from yarnopp_cli.records.client_protocol import (
     GetApplicationAttemptsRequest,
     GetClusterInfoRequest,
-    GetJobRequest,
     GetNewApplicationRequest,
     KillApplicationRequest,
-    StopJobRequest,
-    SubmitApplicationRequest,
-    SubmitJobRequest,
     UpdateApplicationTagsRequest,
     UpdateApplicationTimeoutsRequest,
-    WatchJobRequest,
-    WatchJobResponse,
 )
 from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest, HistoryEvent
 from yarnopp_cli.records.ids import ContainerId
+from yarnopp_cli.records.job_protocol import (
+    GetJobRequest,
+    StopJobRequest,
+    SubmitApplicationRequest,
+    SubmitJobRequest,
+    WatchJobRequest,
+    WatchJobResponse,
+)
 from yarnopp_cli.records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState

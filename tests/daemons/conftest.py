@@ -21,12 +21,13 @@ from executor.linux.procfs import read_stat
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, SubmitApplicationRequest
+from yarnopp_cli.records.client_protocol import GetClusterInfoRequest
 from yarnopp_cli.records.container_protocol import (
     GetContainerStatusesRequest,
     StartContainerRequest,
     StartContainersRequest,
 )
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.master_protocol import (
     AllocateRequest,
     AllocateResponse,

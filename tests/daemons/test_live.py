@@ -16,12 +16,10 @@ from executor.records import ContainerExitStatus, ContainerState, ExecutionType
 from yarnopp_cli.cluster.processes import process_figures
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.records.client_protocol import (
-    GetApplicationsRequest,
     GetClusterInfoRequest,
     GetClusterNodesRequest,
     SetLifetimeRequest,
     ShutdownClusterRequest,
-    SubmitApplicationRequest,
     WaitForNodesRequest,
 )
 from yarnopp_cli.records.container_protocol import (
@@ -30,6 +28,7 @@ from yarnopp_cli.records.container_protocol import (
     SignalContainerRequest,
     StopContainersRequest,
 )
+from yarnopp_cli.records.job_protocol import GetApplicationsRequest, SubmitApplicationRequest
 from yarnopp_cli.records.reports import NodeState, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 

@@ -23,8 +23,8 @@ from yarnopp_cli.daemons.state_file import CHECKPOINT_RECORDS, FORMAT, GARBLED, 
 from yarnopp_cli.daemons.state_transfer import examine
 from yarnopp_cli.errors import YoppError
 from yarnopp_cli.masters.commands import plan_run
-from yarnopp_cli.records.client_protocol import JobEnd, StopJobRequest
 from yarnopp_cli.records.history import TaskAttempt
+from yarnopp_cli.records.job_protocol import JobEnd, StopJobRequest
 from yarnopp_cli.records.jobs import TaskSpec, TaskState
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext

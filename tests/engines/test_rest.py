@@ -24,7 +24,7 @@ from yarnopp_cli.errors import (
     YoppError,
 )
 from yarnopp_cli.records import client_protocol as rm
-from yarnopp_cli.records.client_protocol import GetApplicationsRequest
+from yarnopp_cli.records.job_protocol import GetApplicationsRequest
 from yarnopp_cli.records.reports import (
     ApplicationAttemptReport,
     NodeReport,

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
-from executor.light import Record, field, made_of, maker, names_of, notes_of, replace
+from executor.light import (
+    QuickEnum,
+    Record,
+    contextmanager,
+    field,
+    made_of,
+    maker,
+    names_of,
+    notes_of,
+    replace,
+    suppress,
+)
 
 pytestmark = pytest.mark.pure
 
@@ -122,6 +135,78 @@ def test_its_declaration_imports_nothing() -> None:
     )
     told = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["__future__", "light"]
+
+
+class _Usual(enum.StrEnum):
+    """Of the standard library."""
+
+    ONE = "one"
+    TWO = "two"
+    UNO = "one"
+
+
+class _Quick(enum.StrEnum, metaclass=QuickEnum):
+    """Ours."""
+
+    ONE = "one"
+    TWO = "two"
+    UNO = "one"
+
+
+class _Number(enum.IntEnum, metaclass=QuickEnum):
+    __hash__ = int.__hash__
+    NONE = 0
+    LOST = -100
+
+
+def test_a_quick_enum_is_as_any_other() -> None:
+    assert type(_Quick) is type(_Usual) and vars(_Quick).keys() == vars(_Usual).keys()
+    for kind in (_Quick, _Usual):
+        assert list(kind) == [kind.ONE, kind.TWO] and kind.UNO is kind.ONE is kind("one") is kind["ONE"]
+        assert vars(kind)["TWO"] is kind.TWO  # read without a call
+        assert (str(kind.ONE), f"{kind.ONE}", repr(kind.ONE)) == (
+            "one",
+            "one",
+            f"<{kind.__name__}.ONE: 'one'>",
+        )
+        assert kind.ONE == "one" and {kind.ONE: 1}["one"] == 1 and len(kind) == 2
+        with pytest.raises(ValueError, match=f"'three' is not a valid {kind.__qualname__}"):
+            kind("three")
+        assert copy.deepcopy(kind.TWO) is pickle.loads(pickle.dumps(kind.TWO)) is kind.TWO
+        assert msgspec.json.decode(msgspec.json.encode(kind.TWO), type=kind) is kind.TWO
+    assert _Number(-100) is _Number.LOST == -100 and repr(_Number.LOST) == "<_Number.LOST: -100>"
+    assert msgspec.json.decode(b"-100", type=_Number) is _Number.LOST and f"{_Number.NONE}" == "0"
+
+
+@pytest.mark.parametrize("how", ["__annotations__", "__annotate__", "__annotate_func__"])
+def test_annotations_need_not_be_text(how: str) -> None:
+    hints: dict[str, Any] = {"size": int | None, "name": str}
+    body = {
+        how: hints if how == "__annotations__" else lambda form: hints,
+        "name": "n",
+        "__module__": __name__,
+    }
+    kind: Any = type(Record)("Plain", (Record,), body)
+    assert names_of(kind) == ("size", "name") and (kind(3).size, kind(3).name) == (3, "n")
+
+
+def test_suppress_and_contextmanager_are_as_contextlibs() -> None:
+    with suppress(KeyError, OSError):
+        raise FileNotFoundError
+    with pytest.raises(ValueError), suppress(KeyError):
+        raise ValueError
+    left: list[str] = []
+
+    @contextmanager
+    def entered(name: str, *, end: str) -> Iterator[str]:
+        try:
+            yield name
+        finally:
+            left.append(end)
+
+    with pytest.raises(KeyError), entered("a", end="b") as name:
+        raise KeyError(name)
+    assert name == "a" and left == ["b"]
 
 
 class _Size(Record):

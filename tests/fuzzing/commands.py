@@ -13,7 +13,7 @@ from tests.fuzzing.target import INT64, Target, lines, of_file, text_of
 from yarnopp_cli.cli.frame import naming, options
 from yarnopp_cli.cli.frame.argv import rewrite
 from yarnopp_cli.cli.frame.options import BadValueError
-from yarnopp_cli.cli.jobs import dshell, joblog, resources, sweep
+from yarnopp_cli.cli.jobs import common, dshell, joblog, sweep
 from yarnopp_cli.cli.words import understood
 from yarnopp_cli.errors import InvalidIdError, UsageError
 from yarnopp_cli.jobs import tasklines
@@ -60,9 +60,9 @@ VALUES: tuple[tuple[Callable[[str], Any], type[Exception], Callable[[Any], bool]
     (options.size_mb, BadValueError, lambda found: 0 <= found <= options.LARGEST),
     (dshell.milliseconds, BadValueError, INT64.__contains__),
     (dshell.error_codes, BadValueError, lambda found: all(isinstance(one, int) for one in found)),
-    (resources.resources, UsageError, lambda found: found.memory in INT64 and found.vcores in INT64),
+    (common.resources, UsageError, lambda found: found.memory in INT64 and found.vcores in INT64),
     (
-        lambda text: resources.others_of(None, text.split(" ")),
+        lambda text: common.others_of(None, text.split(" ")),
         UsageError,
         lambda found: isinstance(found, tuple),
     ),

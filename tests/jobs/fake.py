@@ -17,17 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
-from yarnopp_cli.records.client_protocol import (
-    ApplicationResponse,
-    KillApplicationRequest,
-    SubmitApplicationResponse,
-)
+from yarnopp_cli.records.client_protocol import ApplicationResponse, KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     StartContainersRequest,
     StartContainersResponse,
     StopContainersRequest,
     StopContainersResponse,
 )
+from yarnopp_cli.records.job_protocol import SubmitApplicationResponse
 from yarnopp_cli.records.master_protocol import (
     AllocateRequest,
     AllocateResponse,

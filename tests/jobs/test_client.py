@@ -19,7 +19,7 @@ from yarnopp_cli.errors import NoAnswerError, TimedOutError, YoppError
 from yarnopp_cli.jobs.client import ATTEMPTS, START_SECONDS, JobClient, why_no_node
 from yarnopp_cli.machine.restarts import Watched
 from yarnopp_cli.masters.commands import plan_run
-from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.reports import NodeReport, NodeState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext

@@ -19,7 +19,7 @@ from yarnopp_cli.jobs.watching import Left, SignalWatch
 from yarnopp_cli.masters import ends
 from yarnopp_cli.masters.ends import EndMaster, StopRequested
 from yarnopp_cli.masters.tasks import Tally
-from yarnopp_cli.records.client_protocol import (
+from yarnopp_cli.records.job_protocol import (
     JobEnd,
     StopJobRequest,
     StopJobResponse,

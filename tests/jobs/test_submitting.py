@@ -12,8 +12,8 @@ from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.errors import MastersNotHostedError, UsageError, YoppError
 from yarnopp_cli.jobs.client import JobClient
 from yarnopp_cli.masters.commands import plan_run
-from yarnopp_cli.records.client_protocol import (
-    ClusterInfo,
+from yarnopp_cli.records.client_protocol import ClusterInfo
+from yarnopp_cli.records.job_protocol import (
     SubmitApplicationRequest,
     SubmitApplicationResponse,
     SubmitJobRequest,

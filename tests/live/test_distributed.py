@@ -122,7 +122,7 @@ def test_opportunistic_containers_while_the_rm_answers_nobody(yopp: Yopp, port: 
     sockets = sorted(Path(yopp.run_dir).glob("am-*.sock"))
     assert len(sockets) == 2
     from executor.records import ExecutionType, Resource
-    from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+    from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
     from yarnopp_cli.records.master_protocol import AllocateRequest, RegisterApplicationMasterRequest
     from yarnopp_cli.records.requests import (
         ApplicationSubmissionContext,
@@ -151,7 +151,7 @@ def test_opportunistic_containers_while_the_rm_answers_nobody(yopp: Yopp, port: 
 
 def test_opportunistic_containers_while_the_rm_is_dead(yopp: Yopp, port: int) -> None:
     from executor.records import ExecutionType, Resource
-    from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+    from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
     from yarnopp_cli.records.master_protocol import AllocateRequest, RegisterApplicationMasterRequest
     from yarnopp_cli.records.requests import (
         ApplicationSubmissionContext,

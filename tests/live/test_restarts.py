@@ -20,7 +20,7 @@ from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.cluster.watched import read_watched
 from yarnopp_cli.records.client_protocol import WaitForNodesRequest
-from yarnopp_cli.records.lifetimes import STAY
+from yarnopp_cli.records.reports import STAY
 from yarnopp_cli.rpc.blocking import Connection
 
 from ..patience import PATIENCE
@@ -151,7 +151,7 @@ from yarnopp_cli.cluster.launching import Launch
 from yarnopp_cli.cluster.plan import running_configuration
 from yarnopp_cli.cluster.processes import wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.records.lifetimes import STAY
+from yarnopp_cli.records.reports import STAY
 run_dir, finish, begin, spawn = RunDir.of(sys.argv[1]), Launch.finish, Launch.begin, launching._spawn
 known = Path(run_dir.path, "{NM}.log").stat().st_size
 

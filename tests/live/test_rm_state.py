@@ -18,7 +18,7 @@ from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.jobs.client import JobClient
 from yarnopp_cli.masters.commands import plan_run
-from yarnopp_cli.records.client_protocol import SubmitJobRequest
+from yarnopp_cli.records.job_protocol import SubmitJobRequest
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.rpc.blocking import Connection

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.container_protocol import GetContainerStatusesRequest
+from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.master_protocol import AllocateRequest, RegisterApplicationMasterRequest
 from yarnopp_cli.records.requests import ApplicationSubmissionContext, Token
 from yarnopp_cli.rpc.blocking import Connection

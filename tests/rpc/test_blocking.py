@@ -19,13 +19,12 @@ from yarnopp_cli.errors import (
     YoppError,
 )
 from yarnopp_cli.records.client_protocol import (
-    GetApplicationsRequest,
-    GetApplicationsResponse,
     GetNewApplicationRequest,
     GetQueueInfoRequest,
     GetQueueInfoResponse,
     KillApplicationRequest,
 )
+from yarnopp_cli.records.job_protocol import GetApplicationsRequest, GetApplicationsResponse
 from yarnopp_cli.rpc.blocking import Connection
 from yarnopp_cli.rpc.plain import MessageError
 from yarnopp_cli.rpc.wire import MAX_LINE_BYTES

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 from executor.light import Record
 from executor.records import ContainerState, ExecutionType, Resource
-from yarnopp_cli.records import client_protocol, container_protocol, master_protocol, tracker_protocol
+from yarnopp_cli.records import (
+    client_protocol,
+    container_protocol,
+    job_protocol,
+    master_protocol,
+    tracker_protocol,
+)
 from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.reports import ApplicationReport, ContainerReport, JobSummary, NodeReport
 from yarnopp_cli.records.requests import ContainerLaunchContext, ResourceRequest
@@ -24,7 +30,7 @@ from yarnopp_cli.rpc.methods import methods_of
 from yarnopp_cli.rpc.plain import MessageError, decode, decode_answer, encode
 from yarnopp_cli.rpc.wire import WireError, response_of
 
-PROTOCOLS = (client_protocol, container_protocol, master_protocol, tracker_protocol)
+PROTOCOLS = (client_protocol, job_protocol, container_protocol, master_protocol, tracker_protocol)
 REQUESTS = methods_of(*PROTOCOLS).values()
 MESSAGES = [*REQUESTS, *(response_of(kind) for kind in REQUESTS), JobSpec]
 
@@ -163,8 +169,8 @@ def token() -> dict[str, str]:
         (ContainerLaunchContext, {"command": "ls"}, "an array at $.command"),
         (ContainerLaunchContext, {"command": ["a", 2]}, "a string at $.command[1]"),
         (ContainerLaunchContext, {"command": [], "environment": {"A": 1}}, "a string at $.environment['A']"),
-        (client_protocol.GetApplicationsRequest, {"states": ["RUNNING", "GONE"]}, "at $.states[1]"),
-        (client_protocol.GetApplicationsRequest, {"live_only": 1}, "true or false at $.live_only"),
+        (job_protocol.GetApplicationsRequest, {"states": ["RUNNING", "GONE"]}, "at $.states[1]"),
+        (job_protocol.GetApplicationsRequest, {"live_only": 1}, "true or false at $.live_only"),
         (
             master_protocol.AllocateRequest,
             {"attempt_id": "", "token": token(), "progress": "x"},

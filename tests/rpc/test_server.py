@@ -20,12 +20,11 @@ import pytest
 from yarnopp_cli.errors import ConnectionFailedError, InvalidPropertyError, NodeNotFoundError, YoppError
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from yarnopp_cli.records.client_protocol import (
-    GetApplicationsRequest,
-    GetApplicationsResponse,
     GetClusterNodesRequest,
     GetClusterNodesResponse,
     KillApplicationRequest,
 )
+from yarnopp_cli.records.job_protocol import GetApplicationsRequest, GetApplicationsResponse
 from yarnopp_cli.rpc import connection as connection_module
 from yarnopp_cli.rpc import server as server_module
 from yarnopp_cli.rpc import tcp

@@ -8,14 +8,13 @@ ends a daemon.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
 from executor.hints import TYPE_CHECKING
-from executor.light import replace
+from executor.light import replace, suppress
 from executor.records import ContainerState, ContainerStatus
 
 from ..errors import (
@@ -26,6 +25,7 @@ from ..errors import (
     NodeNotFoundError,
 )
 from ..records import client_protocol as rm
+from ..records import job_protocol
 from ..records.methods import Request, ResponseT
 from ..records.reports import (
     ApplicationAttemptReport,
@@ -144,21 +144,25 @@ class LocalClient:
 
     # -- applications ------------------------------------------------------------------------------------------
 
-    def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
+    def applications(
+        self, request: job_protocol.GetApplicationsRequest | None = None
+    ) -> tuple[ApplicationReport, ...]:
         """The applications that match the request, in order of submission; all without a request."""
-        return self.ask(request or rm.GetApplicationsRequest()).applications
+        return self.ask(request or job_protocol.GetApplicationsRequest()).applications
 
     def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""
-        for report in self.applications(rm.GetApplicationsRequest(application_ids=(application_id,))):
+        for report in self.applications(
+            job_protocol.GetApplicationsRequest(application_ids=(application_id,))
+        ):
             if report.application_id == application_id:
                 return report
         raise ApplicationNotFoundError.of(application_id, "this cluster has no application with that id")
 
-    def job(self, application_id: str) -> rm.GetJobResponse:
+    def job(self, application_id: str) -> job_protocol.GetJobResponse:
         """The job of an application whose master the RM hosts or has hosted. Raises
         ApplicationNotFoundError."""
-        return self.ask(rm.GetJobRequest(application_id))
+        return self.ask(job_protocol.GetJobRequest(application_id))
 
     def wait_for_applications(
         self,
@@ -292,7 +296,7 @@ class LocalClient:
         asked = {}
         for node in nodes:
             if _answers(node) and request.node_id in ("", node.node_id):
-                with contextlib.suppress(ConnectionFailedError):
+                with suppress(ConnectionFailedError):
                     asked[node.node_id] = self._node(node).send(_live_ones())
         return asked
 

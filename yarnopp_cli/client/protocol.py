@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ..records import client_protocol as rm
+    from ..records import job_protocol
     from ..records.reports import (
         ApplicationAttemptReport,
         ApplicationReport,
@@ -31,7 +32,9 @@ class Client(Protocol):
     """One cluster. Reports are current; every method raises YoppError for a refusal, and
     ConnectionFailedError if the cluster does not answer."""
 
-    def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
+    def applications(
+        self, request: job_protocol.GetApplicationsRequest | None = None
+    ) -> tuple[ApplicationReport, ...]:
         """The applications that match the request, in order of submission; all without a request."""
 
     def application(self, application_id: str) -> ApplicationReport:

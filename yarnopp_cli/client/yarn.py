@@ -23,7 +23,6 @@ from ..errors import (
     YoppError,
 )
 from ..records.client_protocol import (
-    GetApplicationsRequest,
     GetContainersRequest,
     KillApplicationRequest,
     MoveApplicationRequest,
@@ -32,6 +31,7 @@ from ..records.client_protocol import (
     WaitForApplicationsResponse,
 )
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
+from ..records.job_protocol import GetApplicationsRequest
 from ..records.reports import (
     FINAL_STATES,
     LIVE_STATES,

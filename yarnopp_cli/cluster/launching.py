@@ -22,7 +22,7 @@ from executor.light import Record
 
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError, reason_of
-from ..records.lifetimes import STAY
+from ..records.reports import STAY
 from .notifying import SOCKET
 from .plan import PlannedNode
 from .processes import ENDING, ProcessId, end_processes

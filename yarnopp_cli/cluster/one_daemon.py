@@ -15,7 +15,7 @@ from executor.records import Resource
 
 from ..errors import ConnectionFailedError, NodeNotFoundError, UsageError, YoppError
 from ..records.client_protocol import WaitForNodesRequest
-from ..records.lifetimes import STAY
+from ..records.reports import STAY
 from ..rpc.blocking import Connection
 from .capacity import Wish, plan_capacity
 from .gpus import with_gpus

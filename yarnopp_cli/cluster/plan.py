@@ -11,7 +11,7 @@ from executor.hints import TYPE_CHECKING
 from executor.light import Record
 
 from ..errors import YoppError
-from ..records.lifetimes import STAY
+from ..records.reports import STAY
 from .rundir import FIRST_PORT, LAST_PORT, NODES, PORT, SITE, TOKEN, RunDir
 
 if TYPE_CHECKING:

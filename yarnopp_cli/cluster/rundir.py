@@ -9,7 +9,6 @@ Decisions: unix-sockets.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -17,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from executor.hints import TYPE_CHECKING
-from executor.light import Record, pattern
+from executor.light import Record, contextmanager, pattern, suppress
 from executor.regular import NotRegularError, read_regular
 
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
@@ -186,9 +185,9 @@ class RunDir(Record):
         """Remove the RM's state and events: the next RM starts empty."""
         events = (self.rm_events_file, f"{self.rm_events_file}.1")
         for path in (*(self.rm_state_file + suffix for suffix in RM_STATE_SUFFIXES), *events):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.unlink(path)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.rmdir(os.path.dirname(self.rm_state_file))
 
     def nm_state_dir(self, port: int) -> str:
@@ -232,11 +231,11 @@ class RunDir(Record):
 
         ``closing``: a cluster may be started here, so an empty directory of ours is closed to others.
         """
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             _check_private(self.path, "the run directory", guest=guest, closing=closing)
         if self.socket_dir != self.path:
             # It is in /tmp, where any user may have created it to impersonate our daemons.
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 for directory in (os.path.dirname(self.socket_dir), self.socket_dir):
                     _check_private(directory, "the directory of the sockets", closing=closing)
 
@@ -306,11 +305,11 @@ class RunDir(Record):
         under the lock."""
         found = self.stale_files()
         for path in found:
-            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            with suppress(FileNotFoundError, IsADirectoryError):
                 os.unlink(path)
         return found
 
-    @contextlib.contextmanager
+    @contextmanager
     def lock(self, timeout: float = 30.0) -> Iterator[None]:
         """Hold the lock for starting and stopping daemons. YoppError if another process holds it for
         ``timeout`` s."""
@@ -365,7 +364,7 @@ def write_whole(
                 os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.unlink(temporary)
         raise
 
@@ -394,7 +393,7 @@ def _socket_directory(path: str, uid: int) -> str:
 def _make_private(path: str, what: str) -> None:
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             os.mkdir(path, 0o700)
             os.chmod(path, 0o700)  # whatever the umask
         _check_private(path, what, closing=True)
@@ -486,6 +485,6 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
                     hint=f"`ps {holder}` shows it; wait for it, or end it",
                 ) from None
         time.sleep(_LOCK_POLL_SECONDS)  # flock(2) has no timeout
-    with contextlib.suppress(OSError):  # a full disk: the pid is only for the message above
+    with suppress(OSError):  # a full disk: the pid is only for the message above
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -17,7 +17,7 @@ from executor.settings import ExecutorSettings, properties_of
 
 from ..errors import ConnectionFailedError, ShuttingDownError, StoppedDaemonError, YoppError
 from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
-from ..records.lifetimes import ON_DEMAND, STAY
+from ..records.reports import ON_DEMAND, STAY
 from ..rpc.blocking import Connection
 from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
 from ..settings.rules import SCHEDULER_ADDRESS

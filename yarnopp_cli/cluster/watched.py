@@ -19,7 +19,7 @@ from executor.regular import NotRegularError, read_regular
 
 from ..errors import YoppError
 from ..machine.restarts import Watched, pause, tries_so_far
-from ..records.lifetimes import STAY
+from ..records.reports import STAY
 from ..rpc.plain import decode, encode
 from .plan import read_plan, running_configuration
 from .processes import ProcessId

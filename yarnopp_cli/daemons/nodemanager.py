@@ -57,17 +57,17 @@ from ..nodemanager.machine import NodeManager
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId
-from ..records.lifetimes import ON_DEMAND, STAY
+from ..records.reports import ON_DEMAND, STAY
 from ..rpc.methods import NM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.declarations import (
     DaemonSettings,
     HardwareSettings,
+    IpcSettings,
     NodeManagerSettings,
     ResourceManagerSettings,
     of_node,
 )
-from ..settings.ipc import IpcSettings
 from ..settings.loading import Configuration
 from ..settings.resource_types import gpu_devices
 from ..views.containers import NodeFacts as ContainerLimitFacts

@@ -32,10 +32,9 @@ from executor.linux.descriptors import raise_limit
 from ..cluster.notifying import notify
 from ..cluster.rundir import SITE, RunDir
 from ..errors import EXIT_BUG, EXIT_FAILURE, YoppError, reason_of
-from ..records.lifetimes import ON_DEMAND, STAY
+from ..records.reports import ON_DEMAND, STAY
 from ..rpc.crowd import Bounds
-from ..settings.declarations import DaemonSettings
-from ..settings.ipc import IpcSettings
+from ..settings.declarations import DaemonSettings, IpcSettings
 from ..settings.loading import Configuration
 
 LOG = logging.getLogger(__name__)

@@ -27,8 +27,9 @@ from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..machine.restarts import DaemonRestarted
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse, UpdateNodeResourceRequest
-from ..records.client_protocol import SetLifetimeResponse, SubmitApplicationRequest, SubmitJobRequest
-from ..records.lifetimes import STAY
+from ..records.client_protocol import SetLifetimeResponse
+from ..records.job_protocol import SubmitApplicationRequest, SubmitJobRequest
+from ..records.reports import STAY
 from ..records.state import StoreCommand, StoredCluster, latest
 from ..records.tracker_protocol import RegisterNodeManagerRequest
 from ..resourcemanager.commands import Command, ForgetState, KeepCrash, KeepEvents, KeepHistory
@@ -36,8 +37,7 @@ from ..resourcemanager.context import Identity, RMContext
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
-from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings
-from ..settings.ipc import IpcSettings
+from ..settings.declarations import DaemonSettings, IpcSettings, NodeManagerSettings, ResourceManagerSettings
 from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
 from ..settings.rules import RM_ADDRESS

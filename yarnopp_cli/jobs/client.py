@@ -7,7 +7,6 @@ A job that could not be submitted leaves no cluster behind.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -27,20 +26,14 @@ from ..errors import (
     TimedOutError,
     YoppError,
 )
-from ..records.client_protocol import (
+from ..records.job_protocol import (
     GetApplicationsRequest,
-    GetClusterInfoRequest,
-    GetClusterNodesRequest,
-    KillApplicationRequest,
-    ShutdownClusterRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
     SubmitJobRequest,
-    WaitForNodesRequest,
 )
-from ..records.lifetimes import ON_DEMAND
 from ..records.methods import Request, ResponseT
-from ..records.reports import DRAINED, ApplicationReport, ClusterInfo, NodeReport, NodeState
+from ..records.reports import DRAINED, ON_DEMAND, ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
 from ..rpc.plain import TooLargeError
@@ -104,7 +97,7 @@ class JobClient:
         self.run_dir = run_dir
         self.configuration = configuration
         self.note = note
-        self.limit = limit or math.inf
+        self.limit = limit or float("inf")
         self._begun = time.monotonic()
         self.until = self._begun + self.limit
         self.connection: Connection | None = None
@@ -226,7 +219,7 @@ class JobClient:
 
     def charged(self, job: JobSpec) -> JobSpec:
         """The job, with what has passed of its time limit."""
-        passed = 0.0 if math.isinf(self.limit) else time.monotonic() - self._begun
+        passed = time.monotonic() - self._begun if self.limit < float("inf") else 0.0
         return replace(job, start_ms=round(passed * 1000))
 
     def _submit(
@@ -248,6 +241,7 @@ class JobClient:
         """
         from ..client.patience import Patience
         from ..cluster.watched import may_return
+        from ..records.client_protocol import GetClusterInfoRequest
 
         patience = Patience(self.note, lambda: may_return(self.run_dir))
         why, lost = "the ResourceManager that answers now has no stored state", error
@@ -278,6 +272,11 @@ class JobClient:
         every running NodeManager.
         """
         from ..cluster.watched import watched_names
+        from ..records.client_protocol import (
+            GetClusterInfoRequest,
+            GetClusterNodesRequest,
+            WaitForNodesRequest,
+        )
 
         connection = self.open()
         until = self.submitted_at + min(self.limit, START_SECONDS)
@@ -305,6 +304,8 @@ class JobClient:
 
     def _end(self, application_id: str) -> None:
         """End a job whose command is interrupted before it follows the job, or tells its id."""
+        from ..records.client_protocol import KillApplicationRequest
+
         told = f"interrupted by Ctrl-C: ended {application_id}"
         try:
             with Connection(self.run_dir.rm_socket) as connection:
@@ -315,6 +316,8 @@ class JobClient:
 
     def abandon(self) -> None:
         """The job was not submitted: end the cluster that was started for it, unless another job uses it."""
+        from ..records.client_protocol import GetClusterInfoRequest, ShutdownClusterRequest
+
         info = self._ask(GetClusterInfoRequest(), GONE_SECONDS) if self.started_here else None
         if info is not None and info.lifetime == ON_DEMAND:
             busy = info.applications_running + info.applications_pending
@@ -336,6 +339,8 @@ class JobClient:
         """The node named by its id, its host, its port, or the end of its id. Raises NodeNotFoundError."""
         if name == ANY:
             return name
+        from ..records.client_protocol import GetClusterNodesRequest
+
         response = self.open().call(GetClusterNodesRequest())
         nodes = response.nodes
         running = [node.node_id for node in nodes if node.state is NodeState.RUNNING]
@@ -359,6 +364,7 @@ class JobClient:
         the requests of its master. Raises InvalidResourceRequestError.
         """
         from ..allocation.asks import check_fits
+        from ..records.client_protocol import GetClusterInfoRequest
 
         largest = self.open().call(GetClusterInfoRequest()).maximum
         try:
@@ -382,8 +388,11 @@ class JobClient:
     def leave(self, info: ClusterInfo) -> None:
         """Disconnect. If an on-demand cluster ends with this job, wait up to GONE_SECONDS for its end."""
         ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
-        if ends and (now := self._ask(GetClusterInfoRequest(), GONE_SECONDS)) is not None:
-            ends = now.lifetime == ON_DEMAND and not now.applications_running
+        if ends:
+            from ..records.client_protocol import GetClusterInfoRequest
+
+            now = self._ask(GetClusterInfoRequest(), GONE_SECONDS)
+            ends = now is None or (now.lifetime == ON_DEMAND and not now.applications_running)
         self.close()
         if ends:
             self.run_dir.wait_until_gone(GONE_SECONDS)

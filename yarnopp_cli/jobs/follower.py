@@ -6,13 +6,17 @@ the RM ends an attached job whose client does not return.
 
 from __future__ import annotations
 
-import math
 import time
 
 from ..errors import ConnectionFailedError, TimedOutError, YoppError
 from ..masters.ends import RETRY_SECONDS, EndMaster, Loss, StopRequested, retrying
 from ..masters.tasks import Tally
-from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, WatchJobResponse
+from ..records.job_protocol import (
+    JobEnd,
+    StopJobRequest,
+    WatchJobRequest,
+    WatchJobResponse,
+)
 from ..records.jobs import TaskState, from_rows
 from ..records.reports import FinalApplicationStatus, JobSummary
 from ..rpc.blocking import Connection
@@ -38,7 +42,7 @@ class JobFollower:
         signals: SignalWatch,
         *,
         rows: bool = True,
-        until: float = math.inf,
+        until: float = float("inf"),
     ) -> None:
         self.rm: Connection | None = rm
         self._address = rm.address
@@ -72,10 +76,11 @@ class JobFollower:
         now = time.monotonic()
         times = [self._observer.tick(now), self._retry_at, now + _LONGEST_WAIT]
         times += [self._deadline] if self._stopped else []
-        self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
+        answered = self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
         if self._retry_at is not None and time.monotonic() >= self._retry_at:
             self._reconnect()
-        self._probe()
+        if not answered:
+            self._probe()
 
     def _probe(self) -> None:
         """Notice once that the RM's process is stopped: the connection is open, but no answer comes."""
@@ -94,7 +99,8 @@ class JobFollower:
                 )
             )
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> bool:
+        """Wait for answers and signals, and take them; whether there were answers."""
         descriptors = [self._signals.fileno()]
         if self.rm is not None:
             descriptors.append(self.rm.fileno())
@@ -103,8 +109,10 @@ class JobFollower:
         if self._signals.fileno() in ready:
             for stop in self._stops.received():
                 self._ask_to_stop(stop)
-        if self.rm is not None and (self.rm.fileno() in ready or self.rm.has_answers):
+        answered = self.rm is not None and (self.rm.fileno() in ready or self.rm.has_answers)
+        if self.rm is not None and answered:
             self._receive(self.rm)
+        return answered
 
     # --- calls
 

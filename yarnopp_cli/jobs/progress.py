@@ -16,9 +16,9 @@ from ..records.reports import (
     FinalApplicationStatus,
     JobSummary,
     YarnApplicationState,
+    plain_diagnostics,
 )
-from ..views.applications import SHED, counts_text, diagnostics_text, pauses_text
-from ..views.text import number_of
+from ..views.text import SHED, number_of
 
 SHOWN_FAILURES = 10
 
@@ -170,6 +170,8 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     if summary.retried:
         parts.append(f"{summary.retried} failed and tried again")
     if summary.paused:
+        from ..views.applications import pauses_text
+
         parts.append(pauses_text(summary))
     if summary.promoted:
         parts.append(f"{summary.promoted} promoted")
@@ -227,7 +229,8 @@ def where_text(report: ApplicationReport) -> str:
     """Whether a job that was just submitted runs, on which node, and where its output is."""
     if report.state in FINAL_STATES:
         ended = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
-        why = diagnostics_text(report) if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
+        succeeded = report.final_status is FinalApplicationStatus.SUCCEEDED
+        why = "" if succeeded else plain_diagnostics(report.diagnostics, report.summary)
         return f"{ended} already{f': {one_line(why)}' if why else ''}"
     where = f" on {report.am_node_id}" if report.am_node_id else ""
     running = max(0, report.containers_running - (1 if report.am_node_id else 0))
@@ -237,6 +240,8 @@ def where_text(report: ApplicationReport) -> str:
         return f"{report.state.value}{where}: `yopp explain {report.application_id}` shows what it waits for"
     if report.hosted:
         where = " in the ResourceManager"
+    from ..views.applications import counts_text
+
     counts = counts_text(replace(report, containers_running=running))
     output = f"to {report.results}" if report.results else f"under {report.log_directory}"
     return f"RUNNING, its master{where}; containers: {counts}; output {output}"

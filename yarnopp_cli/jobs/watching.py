@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import _signal as signal  # type: ignore[import-not-found]  # without the enums, which take a millisecond to be made
 import os
 import select
-import signal
 from collections.abc import Iterable, Iterator
 
 from executor.hints import Protocol
+from executor.light import suppress
 
 from ..masters.ends import StopRequested
 from ..records.jobs import TaskReport
@@ -78,12 +78,12 @@ class SignalWatch:
         os.close(self._read)
         os.close(self._write)
 
-    def received(self) -> Iterator[signal.Signals]:
+    def received(self) -> Iterator[int]:
         """The signals received since the last call."""
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             for number in os.read(self._read, 64):
                 if number in _SIGNALS:
-                    yield signal.Signals(number)
+                    yield number
 
 
 def _noted(number: int, frame: object) -> None:
@@ -102,7 +102,7 @@ class Stops:
         """The requests since the last call; the observer is told of them. Raises Left at the second Ctrl-C."""
         for number in self._signals.received() if self._signals is not None else ():
             self._interrupts += 1
-            if self._interrupts > 1 and number is signal.SIGINT:
+            if self._interrupts > 1 and number == signal.SIGINT:
                 raise Left
             reason = {
                 signal.SIGINT: "interrupted by Ctrl-C",

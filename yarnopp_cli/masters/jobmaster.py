@@ -48,7 +48,8 @@ from .ends import PATIENCE_SECONDS, RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
 from .outcome import Outcome
 from .resuming import EarlierAttempts, ended_well
-from .tasks import LIVE, Tally, Task, Waiting, exit_code_of
+from .tasks import LIVE, Tally, Task, exit_code_of
+from .waiting import Waiting
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for its containers to end before it leaves them to the RM.

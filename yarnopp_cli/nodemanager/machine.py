@@ -26,7 +26,7 @@ from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, Re
 from ..machine.tokens import machine_ms
 from ..records import container_protocol as protocol
 from ..records import master_protocol
-from ..records.lifetimes import ON_DEMAND, STAY
+from ..records.reports import ON_DEMAND, STAY
 from ..records.tracker_protocol import (
     NodeHeartbeatRequest,
     NodeHeartbeatResponse,

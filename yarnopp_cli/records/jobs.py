@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
 from executor.hints import TYPE_CHECKING, Any
-from executor.light import Record, defaults_of, field, made_of, replace
+from executor.light import QuickEnum, Record, defaults_of, field, made_of, replace
 from executor.records import ExecutionType, Resource
 
 from .requests import ANY, ContainerLaunchContext, MapReduceJob
@@ -182,7 +182,7 @@ class JobSpec(Record):
         return sum(phase.size for phase in self.phases)
 
 
-class TaskState(str, enum.Enum):  # noqa: UP042  (as the other enums of records are)
+class TaskState(enum.StrEnum, metaclass=QuickEnum):
     """The states of a task. ``ASKED`` waits for a container, ``STARTING`` has one that is on its way to its
     node.
     """

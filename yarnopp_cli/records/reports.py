@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 
 from executor.hints import TYPE_CHECKING, Any
-from executor.light import Record, field, made_of
+from executor.light import QuickEnum, Record, field, made_of
 from executor.records import (
     ContainerFacts,
     ContainerState,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class YarnApplicationState(enum.StrEnum):
+class YarnApplicationState(enum.StrEnum, metaclass=QuickEnum):
     """The life of an application, as YARN shows it."""
 
     NEW = "NEW"
@@ -56,7 +56,7 @@ def has_reached(state: YarnApplicationState, wanted: Sequence[YarnApplicationSta
     return any(rank >= LIVE_STATES.index(one) for one in wanted if one not in FINAL_STATES)
 
 
-class FinalApplicationStatus(enum.StrEnum):
+class FinalApplicationStatus(enum.StrEnum, metaclass=QuickEnum):
     """The outcome that an application's master reports."""
 
     UNDEFINED = "UNDEFINED"
@@ -66,7 +66,7 @@ class FinalApplicationStatus(enum.StrEnum):
     ENDED = "ENDED"
 
 
-class NodeState(enum.StrEnum):
+class NodeState(enum.StrEnum, metaclass=QuickEnum):
     """The life of a node, as YARN shows it."""
 
     NEW = "NEW"
@@ -408,6 +408,12 @@ class QueueReport(Record):
     default_lifetime: int = -1
     maximum_allocation: Resource = Resource()
     acls: tuple[QueueAcl, ...] = ()
+
+
+STAY = "stay"
+"""How long a cluster runs: until `yopp down`."""
+ON_DEMAND = "on-demand"
+"""Until its last job has ended: a job has started it for itself."""
 
 
 class ClusterInfo(Record):

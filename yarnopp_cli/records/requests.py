@@ -7,7 +7,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from executor.light import Record, field, replace
+from executor.light import QuickEnum, Record, field, replace
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
@@ -98,7 +98,7 @@ class ContainerLaunchContext(Record):
         return replace(self, command=command, environment=environment, duration_hint_ms=duration_hint_ms)
 
 
-class ContainerUpdateType(enum.StrEnum):
+class ContainerUpdateType(enum.StrEnum, metaclass=QuickEnum):
     """YARN's kinds of update of a granted container."""
 
     INCREASE_RESOURCE = "INCREASE_RESOURCE"

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from executor.light import Record
 from executor.records import ContainerExitStatus, ExecutionType
 
-from .client_protocol import JobEnd, StopJobRequest
 from .history import TaskAttempt
+from .job_protocol import JobEnd, StopJobRequest
 from .jobs import JobSpec, TaskState
 from .reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from .requests import ApplicationSubmissionContext

@@ -13,8 +13,8 @@ from executor.records import (
 )
 
 from .distributed_protocol import RemoteNode
-from .lifetimes import STAY
 from .methods import Request
+from .reports import STAY
 from .requests import Container, ContainerLaunchContext, Token
 
 

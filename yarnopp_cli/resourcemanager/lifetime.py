@@ -14,7 +14,7 @@ from ..records.client_protocol import (
     ShutdownClusterRequest,
     ShutdownClusterResponse,
 )
-from ..records.lifetimes import ON_DEMAND, STAY
+from ..records.reports import ON_DEMAND, STAY
 from .app_manager import RMAppManager
 from .commands import ForgetState
 from .context import RMContext

@@ -18,7 +18,7 @@ from ..machine.restarts import DaemonGivenUp, DaemonRestarted
 from ..records import admin_protocol as admin
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
-from ..records import explanation, history
+from ..records import explanation, history, job_protocol
 from ..records import master_protocol as master
 from ..records import scheduler_protocol as scheduling
 from ..records import tracker_protocol as tracker
@@ -90,7 +90,7 @@ class ResourceManager:
             tracker.UnRegisterNodeManagerRequest: tracking.unregister,
             master.FinishApplicationMasterRequest: masters.finish,
             client.GetNewApplicationRequest: clients.get_new_application,
-            client.GetApplicationsRequest: clients.get_applications,
+            job_protocol.GetApplicationsRequest: clients.get_applications,
             client.GetApplicationAttemptsRequest: clients.get_attempts,
             client.GetClusterNodesRequest: clients.get_nodes,
             client.GetContainersRequest: clients.get_containers,
@@ -99,8 +99,8 @@ class ResourceManager:
             client.UpdateApplicationTimeoutsRequest: clients.limit_lifetime,
             client.UpdateApplicationTagsRequest: clients.set_tags,
             client.ChangeContainerRequest: updates.change,
-            client.StopJobRequest: hosting.stop,
-            client.GetJobRequest: hosting.get,
+            job_protocol.StopJobRequest: hosting.stop,
+            job_protocol.GetJobRequest: hosting.get,
             client.SetLifetimeRequest: lifetime.set_lifetime,
             history.GetMapReduceJobRequest: clients.get_map_reduce,
             scheduling.GetSchedulerFiguresRequest: clients.get_figures,
@@ -119,9 +119,9 @@ class ResourceManager:
             master.RegisterApplicationMasterRequest: masters.register,
             distributed.DistributedSchedulingAllocateRequest: masters.allocate_distributed,
             distributed.RegisterDistributedSchedulingAMRequest: masters.register_distributed,
-            client.SubmitApplicationRequest: clients.submit,
-            client.SubmitJobRequest: hosting.submit,
-            client.WatchJobRequest: hosting.watch,
+            job_protocol.SubmitApplicationRequest: clients.submit,
+            job_protocol.SubmitJobRequest: hosting.submit,
+            job_protocol.WatchJobRequest: hosting.watch,
             client.KillApplicationRequest: clients.kill,
             client.MoveApplicationRequest: queues.move,
             client.UpdateApplicationPriorityRequest: queues.prioritise,

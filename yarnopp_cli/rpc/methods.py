@@ -11,6 +11,7 @@ from ..records import (
     distributed_protocol,
     explanation,
     history,
+    job_protocol,
     master_protocol,
     scheduler_protocol,
     tracker_protocol,
@@ -39,6 +40,7 @@ PROXY_METHODS = methods_of(master_protocol)
 
 RM_METHODS = methods_of(
     client_protocol,
+    job_protocol,
     admin_protocol,
     history,
     explanation,

@@ -10,10 +10,9 @@ Decisions: strict-properties.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from executor.hints import Any, TypeVar
+from executor.hints import TYPE_CHECKING, Any, TypeVar
 from executor.light import Record, replace
 from executor.records import Others
 from executor.settings import Property
@@ -29,7 +28,6 @@ from .declarations import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STA
 from .entries import Entry
 from .files import chosen_files, home_of, read_file, user_of
 from .queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
-from .refused import REFUSED
 from .rules import AMRM_PROXY, DEFAULT, Values, contradictions, doubts, of_another_cluster
 from .suggest import nearest, printable, printable_path
 from .values import (
@@ -43,6 +41,9 @@ from .values import (
     from_toml,
     to_text,
 )
+
+if TYPE_CHECKING:
+    from .refused import Refusal
 
 COMMAND_LINE = "-D"
 """The origin of what the command line gives."""
@@ -152,6 +153,8 @@ class Configuration:
 
     def to_json(self) -> str:
         """All of it as one JSON object, for ``site.json``: what the daemons of a cluster run with."""
+        import json
+
         document = {
             "stateDir": self.state_dir,
             "sources": self.sources,
@@ -168,6 +171,8 @@ class Configuration:
 
         A name that this version does not declare is passed over, and one that is missing has its default: the
         file may be of the version before an upgrade, and what it holds was checked when it was written."""
+        import json
+
         try:
             document = json.loads(text)
             state_dir, properties = str(document["stateDir"]), document["properties"]
@@ -270,7 +275,7 @@ def default_value(known: Property, state_dir: str) -> Value:
 def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     """The error for a name that nobody declared: why YARN's is refused, or the nearest one that is declared."""
     where = f"{origin}: " if origin else ""
-    if (refusal := REFUSED.get(name)) is not None:
+    if (refusal := _refusal(name)) is not None:
         message = f"{where}{name} is not supported"
         return UnknownPropertyError(message, because=refusal.because, hint=refusal.instead)
     near, because = nearest(name, PROPERTIES), "no property has that name"
@@ -284,6 +289,12 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     if name == STATE_DIR_VARIABLE:
         hint = "the state directory follows from the run directory: see --run-dir and YOPP_RUN_DIR"
     return UnknownPropertyError(f"{where}unknown property {printable_path(name)}", because=because, hint=hint)
+
+
+def _refusal(name: str) -> Refusal | None:
+    from .refused import REFUSED  # which no property that is declared needs
+
+    return REFUSED.get(name)
 
 
 def _where_to_look(name: str) -> str:
@@ -312,6 +323,8 @@ def _nearest_of_ours(name: str) -> str | None:
     near = nearest(name, PROPERTIES, cutoff=0.93)
     head = next((one for one in _KNOWN_WHOLE if name.startswith(one)), "")
     if near is None and head:
+        from .refused import REFUSED
+
         tails = [one.removeprefix(head) for one in (*PROPERTIES, *REFUSED) if one.startswith(head)]
         tail = nearest(name.removeprefix(head), tails, cutoff=0.8)
         near = head + tail if tail else None
@@ -357,7 +370,7 @@ class _Layers:
             self.warnings.append(f"{printable_path(path)}: ignored {noun} nothing to yopp ({names})")
 
     def _add_stranger(self, entry: Entry, ignored: list[str]) -> None:
-        refusal = REFUSED.get(entry.name)
+        refusal = _refusal(entry.name)
         if refusal is not None and refusal.stands(entry.value):
             return
         if refusal is not None and entry.from_xml:
@@ -382,7 +395,7 @@ class _Layers:
             problem = f"-D {printable(text)}: not a property"
             self.problems.append(InvalidPropertyError(problem, because=because, hint="write -Dname=value"))
         elif declared(name) is None:
-            if name not in REFUSED or not REFUSED[name].stands(value):
+            if (refusal := _refusal(name)) is None or not refusal.stands(value):
                 self.problems.append(unknown_property(name, COMMAND_LINE))
         else:
             self.chosen[name] = Entry(name, value, COMMAND_LINE)

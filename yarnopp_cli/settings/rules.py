@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from executor import windows
 from executor.light import Record
 
 from ..errors import ConfigurationError, InvalidPropertyError
@@ -133,6 +132,10 @@ WINDOW = "yopp.nodemanager.opportunistic.window"
 
 
 def _a_window(values: Values) -> InvalidPropertyError | None:
+    if not values.values[WINDOW]:
+        return None
+    from executor import windows  # which imports datetime, in a millisecond
+
     try:
         windows.parse(str(values.values[WINDOW]))
     except ValueError as error:

@@ -10,7 +10,6 @@ resolve as it stands, and a directory called "${hadoop.tmp.dir}" appears; here t
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 
@@ -116,7 +115,7 @@ def _plain(bound: float | None) -> str:
 
 
 def _bounded(declared: Property, number: int | float) -> int | float:
-    if isinstance(number, float) and not math.isfinite(number):
+    if number != number or abs(number) == float("inf"):
         raise Refused(f"expected {expected(declared)}, found {number}")
     largest = max(LARGEST_NUMBER, declared.at_most or 0)
     if abs(number) > largest:

@@ -20,7 +20,7 @@ from ..records.times import timestamp
 from .cluster import logs_link, timeout_document, usage_document
 from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun, or_dash
 from .resources import entries_document, resource_document
-from .text import span
+from .text import SHED, span
 
 _KILLED_CODE = 143
 _UNASSIGNED = "UNASSIGNED"
@@ -338,10 +338,6 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("Diagnostics", diagnostics_text(app)),
     ]
     return lines
-
-
-SHED = "given back by a full queue"
-"""What people read for YARN's word, shed: it was in a node's queue, had not started, and is requested again."""
 
 
 def summary_text(summary: JobSummary) -> str:

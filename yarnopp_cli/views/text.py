@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import unicodedata
 from collections.abc import Sequence
 
 from executor.hints import Any
@@ -17,6 +15,8 @@ from ..records.times import DAY_MS
 _HARMFUL = pattern(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+SHED = "given back by a full queue"
+"""What people read for YARN's word, shed: it was in a node's queue, had not started, and is requested again."""
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
@@ -76,6 +76,8 @@ def _escape(character: str) -> str:
 
 def json_line(value: Any, *, indent: int | None = None) -> bytes:
     """A JSON value on one line, or indented; characters that a terminal might act on are JSON escapes."""
+    import json
+
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=(",", ": " if indent else ":"))
     if not text.isascii() or "\x7f" in text:  # json.dumps has escaped the other controls among these
         text = _HARMFUL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
@@ -86,6 +88,8 @@ def width(text: str) -> int:
     """The number of terminal cells that ``text`` takes."""
     if text.isascii():
         return len(text)
+    import unicodedata  # a library of its own
+
     cells = 0
     for character in text:
         if unicodedata.combining(character):

@@ -19,6 +19,7 @@ from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
 from ..records import container_protocol as nm
+from ..records import job_protocol
 from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse, MapReduceReport
 from ..records.ids import ApplicationId, ContainerId
 from ..records.reports import (
@@ -135,16 +136,16 @@ class ClusterData:
         return await self.call(client.GetClusterInfoRequest())
 
     async def applications(
-        self, request: client.GetApplicationsRequest | None = None
+        self, request: job_protocol.GetApplicationsRequest | None = None
     ) -> tuple[ApplicationReport, ...]:
         """The applications that the request selects, in order of submission."""
-        return (await self.call(request or client.GetApplicationsRequest())).applications
+        return (await self.call(request or job_protocol.GetApplicationsRequest())).applications
 
     async def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises 404 as YARN does, 400 for a malformed id."""
         application_id = str(ApplicationId.read(application_id))
         try:
-            return (await self.applications(client.GetApplicationsRequest((application_id,))))[0]
+            return (await self.applications(job_protocol.GetApplicationsRequest((application_id,))))[0]
         except ApplicationNotFoundError:
             raise not_found(f"app with id: {application_id} not found") from None
 

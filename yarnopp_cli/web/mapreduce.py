@@ -17,10 +17,10 @@ from executor.records import ContainerExitStatus, ContainerState
 
 from ..clock import now_ms
 from ..errors import ApplicationNotFoundError, InvalidIdError
-from ..records.client_protocol import GetApplicationsRequest
 from ..records.container_protocol import StopContainersRequest
 from ..records.history import GetMapReduceJobRequest
 from ..records.ids import ApplicationId
+from ..records.job_protocol import GetApplicationsRequest
 from ..records.reports import FINAL_STATES
 from ..views.rest.mapreduce import JOB_STATES, JobView
 from .calls import call_daemon

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from ..records.client_protocol import GetApplicationsRequest
+from ..records.job_protocol import GetApplicationsRequest
 from ..records.reports import (
     ApplicationReport,
     FinalApplicationStatus,

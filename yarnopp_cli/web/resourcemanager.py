@@ -20,6 +20,7 @@ from ..cluster.rundir import RunDir
 from ..errors import NodeNotFoundError, NotYetSupportedError
 from ..masters.submission import resource_of
 from ..records import client_protocol as client
+from ..records import job_protocol
 from ..records.admin_protocol import UpdateNodeResourceRequest
 from ..records.container_protocol import SignalContainerRequest, StopContainersRequest
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
@@ -220,10 +221,10 @@ class ClusterApi:
     async def submit(self, request: web.Request) -> web.StreamResponse:
         """Run an application: 202, and its address in Location."""
         body = await json_body(request)
-        wish: client.SubmitApplicationRequest | client.SubmitJobRequest
+        wish: job_protocol.SubmitApplicationRequest | job_protocol.SubmitJobRequest
         if is_owner(request):
             context = submission_context(body, self._settings, f"unix:{self.data.run_dir.rm_socket}")
-            wish = client.SubmitApplicationRequest(context)
+            wish = job_protocol.SubmitApplicationRequest(context)
         else:
             wish = hosted_job(body, self._settings)
         answer = await self._write(wish, request)

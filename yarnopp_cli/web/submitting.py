@@ -16,7 +16,7 @@ from ..cluster.launching import daemon_environment
 from ..errors import UsageError
 from ..masters.commands import plan_run
 from ..masters.submission import Submission, read
-from ..records.client_protocol import SubmitJobRequest
+from ..records.job_protocol import SubmitJobRequest
 from ..records.jobs import JOB_FILE, TaskSpec
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ..rpc.plain import encode

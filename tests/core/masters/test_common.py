@@ -19,7 +19,8 @@ from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.ends import PATIENCE_SECONDS, retrying
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.masters.resuming import stored_task
-from yarnopp_cli.masters.tasks import Task, Waiting
+from yarnopp_cli.masters.tasks import Task
+from yarnopp_cli.masters.waiting import Waiting
 from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,

@@ -9,7 +9,6 @@ from executor.hints import TYPE_CHECKING, Any, TypeVar
 
 from ...client.polling import polls
 from ...errors import EXIT_FAILURE, TimedOutError
-from .naming import ALL
 
 if TYPE_CHECKING:
     from ...views.columns import Noun
@@ -28,6 +27,8 @@ def agree(
 ) -> None:
     """Ask for confirmation of a change of ``named`` if ``all`` was typed without -y. The command ends with 1 if it is
     refused. Raises UsageError without a terminal."""
+    from .naming import ALL  # a command that only polls names nothing
+
     if ALL not in given:
         return
     if not named:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
-from executor.light import MISSING, Record
+from executor.light import MISSING, QuickEnum, Record
 
 from ...errors import TimedOutError
 from .options import HereOnly, common
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., int | None])
 
 
-class Needs(enum.Enum):
+class Needs(enum.Enum, metaclass=QuickEnum):
     """What a command works on. It decides which of the common options it has, and what they mean."""
 
     NOTHING = "nothing"
@@ -122,17 +122,17 @@ def command(
 
 def own_parameters(one: Command) -> Sequence[Parameter]:
     """The options and arguments that a command declares itself."""
-    return parameters(one.function)
+    return _parameters(one.function)
 
 
 def added(one: Command | None) -> Sequence[Parameter]:
     """The options that the frame adds to a command, in the order of its help; for None, all of them."""
     if one is None:
-        return _common()
+        return _parameters(common)
     taken = {spelling for parameter in own_parameters(one) for spelling in parameter.spellings}
     return [
         parameter
-        for parameter in _common()
+        for parameter in _parameters(common)
         if _wanted(one, parameter.name) and not taken.intersection(parameter.spellings)
     ]
 
@@ -207,9 +207,8 @@ def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
 # -- what all commands have --------------------------------------------------------------------------------------
 
 
-@cache
-def _common() -> Sequence[Parameter]:
-    return parameters(common)
+_parameters = cache(parameters)
+"""A command's are asked for several times."""
 
 
 def _check(values: Mapping[str, Any]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from executor.hints import TYPE_CHECKING
 
 from ...errors import EXIT_NO_SUCH, YoppError
-from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
+from ...records.client_protocol import GetContainersRequest
+from ...records.job_protocol import GetApplicationsRequest
 from ...records.reports import QueueReport
 from ...views.text import harmless
 from .options import Annotated, Live, option

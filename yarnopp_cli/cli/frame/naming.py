@@ -9,14 +9,13 @@ without a match is exit 66; a word with several matches is exit 2 and lists them
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from executor.hints import TYPE_CHECKING, TypeVar
-from executor.light import Record, pattern
+from executor.light import Record, pattern, suppress
 
 from ...errors import (
     ApplicationNotFoundError,
@@ -27,6 +26,7 @@ from ...errors import (
     YoppError,
 )
 from ...records import client_protocol as rm
+from ...records import job_protocol
 from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId, application_of, dotted
 from ...records.reports import FINAL_STATES
 from ...views.containers import is_live
@@ -144,7 +144,10 @@ def applications(client: Client, given: Sequence[str]) -> list[str]:
     """The full ids of the applications named. Raises ApplicationNotFoundError, UsageError."""
 
     def live() -> list[str]:
-        return [one.application_id for one in client.applications(rm.GetApplicationsRequest(live_only=True))]
+        return [
+            one.application_id
+            for one in client.applications(job_protocol.GetApplicationsRequest(live_only=True))
+        ]
 
     reports = cache(lambda: client.applications())
     named = [word if _IDENTIFYING.fullmatch(word) else _by_name(reports(), word) for word in words(given)]
@@ -216,7 +219,7 @@ def kept_application(known: Sequence[str], word: str, report: Callable[[str], Ap
 
     def kept(ids: Iterable[str]) -> Iterator[ApplicationReport]:
         for one in ids:
-            with contextlib.suppress(ApplicationNotFoundError):
+            with suppress(ApplicationNotFoundError):
                 yield report(one)
 
     if word == "last":

@@ -10,16 +10,18 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import cache
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
+from executor.light import contextmanager
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError, reason_of
-from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
 from ...views.text import fitted_all, harmless, harmless_all, json_line, shorten, widest, width
 
 if TYPE_CHECKING:
     from typing import TextIO
+
+    from ...views.columns import Column
 
 T = TypeVar("T")
 
@@ -27,7 +29,6 @@ FORMS = ("table", "wide", "json", "jsonl", "tsv", "name")
 WORDS = ("table", "wide", "json", "jsonl")
 """The forms of an answer that is neither a list nor has an id."""
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
-_TONES = {GOOD: "green", WARN: "yellow", BAD: "red", DIM: "dim"}
 # What the command that runs has asked for, so that its error comes out in the same form.
 _errors_as_json = False
 _errors_color: str | None = None
@@ -284,6 +285,8 @@ class Printer:
         cells = [harmless_all([column.cell(row) for row in rows]) for column in columns]
         widths, omitted = _widths(columns, cells), ""
         if is_terminal(sys.stdout):
+            from ...views.columns import that_fit
+
             available = terminal_size().columns
             if not whole:
                 if len(that_fit(columns, cells, _least(columns, widths), available, 2)) < len(columns):
@@ -319,8 +322,8 @@ class Printer:
 
     def _toned(self, word: str) -> str:
         """The word of a state in its colour; any other text as it is."""
-        style = _TONES.get(STATE_TONES.get(word, ""), "")
-        return paint(word, style, self.color_out) if style else word
+        style = _styles().get(word) if self.color_out else None
+        return paint(word, style, True) if style else word
 
     def fields(self, pairs: Sequence[tuple[str, str]], *, apart: bool = False) -> None:
         """Print ``name: value`` lines, values aligned; further lines of a value are indented under it. ``apart``: after
@@ -346,6 +349,15 @@ class Printer:
             if not answer:
                 _talk("\n")
         return answer.strip().lower() in ("y", "yes")
+
+
+@cache
+def _styles() -> Mapping[str, str]:
+    """The style of each state. Not at the import: what prints no table needs no columns."""
+    from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN
+
+    styles = {GOOD: "green", WARN: "yellow", BAD: "red", DIM: "dim"}
+    return {state: styles[tone] for state, tone in STATE_TONES.items()}
 
 
 def _widths(columns: Sequence[Column[Any]], cells: Sequence[Sequence[str]]) -> list[int]:

@@ -95,7 +95,7 @@ def parameters(function: Callable[..., Any]) -> Sequence[Parameter]:
     for name in names:
         if name == "session":
             continue
-        annotation = eval(function.__annotations__[name], function.__globals__)
+        annotation = _evaluated(function.__annotations__[name], function.__globals__)
         if isinstance(annotation, type):
             found += _parts(name, annotation)
         else:
@@ -107,7 +107,14 @@ def _parts(group: str, kind: type[Options]) -> Iterator[Parameter]:
     """The options of a group."""
     defaults, scope = defaults_of(kind), vars(sys.modules[kind.__module__])
     for name, default in defaults.items():
-        yield parameter(name, eval(kind.__annotations__[name], scope), default, (group, kind))
+        yield parameter(name, _evaluated(kind.__annotations__[name], scope), default, (group, kind))
+
+
+def _evaluated(annotation: Any, scope: dict[str, Any]) -> Any:
+    """A type that may be text; most texts are only a name, which need not be compiled."""
+    if isinstance(annotation, str):
+        return scope[annotation] if annotation in scope else eval(annotation, scope)
+    return annotation
 
 
 def parameter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,6 @@ from executor.light import Record
 from ...cluster.rundir import RunDir
 from ...errors import ConnectionFailedError, UsageError
 from ...records.times import timestamp
-from ...views.columns import Column, Noun, choose, default_columns, find, sort
 from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from ...client.protocol import Client
     from ...client.yarn import YarnClient
     from ...settings.loading import Configuration
+    from ...views.columns import Column, Noun
     from ...views.yarn import Layout
 
 T = TypeVar("T")
@@ -259,6 +258,8 @@ class Session(Record, frozen=False):
         narrowed by. ``document`` stands in for the noun's own; a YARN
         cluster's are as it told them, and JSON of a whole answer its very bytes. In jsonl, chosen columns are one flat
         object a row, with their values by their keys."""
+        from ...views.columns import choose, default_columns, sort
+
         one = document or (lambda row: noun.document(row, self.now_ms))
         choice, columns = self.choice, self._columns(noun, rows)
         if self.yarn is not None:
@@ -354,6 +355,8 @@ class Session(Record, frozen=False):
 def print_raw(printer: Printer, body: bytes) -> None:
     """Print an answer of a YARN cluster as it came; for a person at a terminal, indented and harmless."""
     if is_terminal_out():
+        import json
+
         printer.document(json.loads(body))
     else:
         printer.raw(body if body.endswith(b"\n") else body + b"\n")
@@ -373,6 +376,8 @@ def chosen(
 ) -> Choice:
     """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
     not, and for ``--columns`` with a form that has none."""
+    from ...views.columns import choose, find
+
     if columns is not None and (printer.form == "json" or printer.ids_only):
         form = "-q" if printer.quiet else f"-o {printer.form}"
         what = "YARN's own document" if printer.form == "json" else "only ids"

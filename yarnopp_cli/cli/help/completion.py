@@ -224,7 +224,8 @@ def _options_of(command: Any, last: str) -> list[str]:
 
 def _ids(wanted: Live, before: list[str]) -> list[str]:
     """Live ids, newest first; nothing where no cluster answers in time."""
-    from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
+    from ...records.client_protocol import GetContainersRequest
+    from ...records.job_protocol import GetApplicationsRequest
 
     kinds, fits = wanted.kinds, wanted.fits
     try:

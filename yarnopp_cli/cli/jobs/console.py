@@ -15,7 +15,7 @@ from ...jobs.output import OutputFollower, Sink
 from ...jobs.watching import SignalWatch
 from ...masters.ends import EndMaster, StopRequested
 from ...masters.tasks import Tally
-from ...records.client_protocol import SubmitApplicationResponse
+from ...records.job_protocol import SubmitApplicationResponse
 from ...records.jobs import ENDED, JobSpec, TaskReport, TaskState
 from ...records.reports import FinalApplicationStatus
 from ..frame.output import Printer, is_terminal

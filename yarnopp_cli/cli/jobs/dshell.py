@@ -43,8 +43,7 @@ from ..frame.options import (
 from ..frame.output import wants_hadoops_codes
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
-from .common import Count, Detach, both_types, check_size, tags
-from .resources import Gpus, Resources, others_of, resources
+from .common import Count, Detach, Gpus, Resources, both_types, check_size, others_of, resources, tags
 from .variables import assignments
 
 HADOOP_FAILED = 2

@@ -1,11 +1,11 @@
 """Output files and the job log of ``yopp run``, and resuming from the log."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: see run.py.
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from executor.hints import TYPE_CHECKING
+from executor.light import contextmanager
 
 from ...errors import UsageError
 from ...masters.commands import Tasks
@@ -88,7 +88,7 @@ class Kept(Options):
         return into_files(tasks, self.results, directory)
 
     @contextmanager
-    def log(self, tasks: Tasks) -> Iterator[JobLog]:
+    def log(self, tasks: Tasks) -> Iterator["JobLog"]:
         """The open log. Raises UsageError."""
         from .joblog import JobLog
 

@@ -30,8 +30,7 @@ from ..frame.options import (
     option,
 )
 from ..frame.session import Session
-from .common import tags
-from .resources import Gpus, Resources, others_of
+from .common import Gpus, Resources, others_of, tags
 
 if TYPE_CHECKING:
     from ...jobs.client import JobClient

@@ -10,7 +10,7 @@ from executor.hints import TYPE_CHECKING
 from executor.light import replace
 
 from ...errors import UsageError
-from ...records.client_protocol import GetJobResponse
+from ...records.job_protocol import GetJobResponse
 from ...records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskState
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command

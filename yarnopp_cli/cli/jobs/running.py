@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -27,16 +26,14 @@ from ...jobs.follower import JobFollower
 from ...jobs.watching import Left, SignalWatch
 from ...masters.ends import EndMaster
 from ...masters.tasks import Tally
-from ...records.client_protocol import (
+from ...records.job_protocol import (
     GetApplicationsRequest,
-    KillApplicationRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
     SubmitJobRequest,
 )
 from ...records.jobs import JOB_FILE, JobSpec, TaskReport
-from ...records.lifetimes import ON_DEMAND
-from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
+from ...records.reports import FINAL_STATES, ON_DEMAND, ApplicationReport, FinalApplicationStatus
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
 from ...settings.declarations import ResourceManagerSettings
@@ -213,10 +210,15 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
 
 def command_line(variables: Sequence[str] = ()) -> str:
     """The command line as typed, for listings, which all users may see: of ``variables`` only the names."""
-    import shlex
+    words = ["yopp", *without_values(sys.argv[1:], variables)]
+    letters = "".join(words).replace("-", "").replace("/", "").replace(".", "")
+    if all(words) and letters.isascii() and letters.isalnum():
+        line = " ".join(words)  # none needs quotes, for which shlex would be imported
+    else:
+        import shlex
 
-    words = shlex.join(["yopp", *without_values(sys.argv[1:], variables)])
-    return words.encode(errors="backslashreplace").decode()[:1000]
+        line = shlex.join(words)
+    return line.encode(errors="backslashreplace").decode()[:1000]
 
 
 def run_foreground(
@@ -320,6 +322,8 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
 
     If the RM does not answer in KILL_SECONDS, the client leaves anyway: the RM ends a job that has lost its client.
     """
+    from ...records.client_protocol import KillApplicationRequest
+
     what, because = f"killed {application_id}", "interrupted twice"
     request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
     try:
@@ -395,6 +399,8 @@ def _with_master_in_container(
     client: JobClient, job: JobSpec, submission: ApplicationSubmissionContext
 ) -> SubmitApplicationRequest:
     """The submission of a job with its master in a container, as in YARN."""
+    import json
+
     from ...cluster.launching import daemon_environment
     from ...rpc.plain import encode
 

@@ -5,11 +5,10 @@ Decisions: caller-environment.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from executor.linux.environment import OWNED
+from executor.light import suppress
 
 from ...errors import EXIT_NOT_PERMITTED, UsageError, YoppError, reason_of
 from ...jobs.commands import check_directory, check_text, portable_environment, without_value
@@ -60,8 +59,12 @@ def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[st
     return asked, None if cwd is None else check_directory(cwd)
 
 
-def refuse_owned(asked: Iterable[str]) -> None:
+def refuse_owned(asked: Collection[str]) -> None:
     """Raise UsageError for a variable that a container's node sets."""
+    if not asked:
+        return
+    from executor.linux.environment import OWNED
+
     hints = {"PWD": "--cwd names the directory"}
     for name in asked:
         if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE, ARGS_VARIABLE):
@@ -107,7 +110,7 @@ def _blank(words: list[str]) -> None:
     values = [(os.fsencode(word), len(os.fsencode(word.partition("=")[2]))) for word in words if "=" in word]
     if not values:
         return
-    with contextlib.suppress(OSError, ValueError, IndexError):
+    with suppress(OSError, ValueError, IndexError):
         with open("/proc/self/stat", "rb") as file:
             arg_start, arg_end = file.read().rpartition(b")")[2].split()[45:47]
         begin, end = int(arg_start), int(arg_end)

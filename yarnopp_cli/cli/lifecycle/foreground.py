@@ -161,7 +161,7 @@ class _Front:
 
     def _received(self) -> Iterator[signal.Signals]:
         """The signals that ask for the end; SIGHUP may ask for another reading of the configuration."""
-        for number in self._signals.received():
+        for number in map(signal.Signals, self._signals.received()):
             if number is not signal.SIGHUP or not self._reloads:
                 yield number
             else:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import EXIT_NOT_RUNNING
-from ...records.lifetimes import STAY
+from ...records.reports import STAY
 from ...records.times import timestamp
 from ...views.text import megabytes, vcores
 from ..frame.command import command

@@ -112,7 +112,7 @@ def _start(
     from ...cluster.inspection import inspect_cluster
     from ...cluster.launching import START_SECONDS
     from ...cluster.starting import ensure_cluster
-    from ...records.lifetimes import STAY
+    from ...records.reports import STAY
 
     handle = ensure_cluster(
         context.configuration,

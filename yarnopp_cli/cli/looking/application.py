@@ -11,6 +11,7 @@ from executor.records import ExecutionType
 
 from ...errors import ApplicationNotFoundError, UsageError
 from ...records import client_protocol as rm
+from ...records import job_protocol
 from ...records.ids import ApplicationAttemptId, job_id
 from ...records.reports import (
     FINAL_STATES,
@@ -85,7 +86,7 @@ def list_applications(
     """List the live applications, in order of submission."""
     cluster, states = session.cluster, session.states
     finals = words_of(final, FINALS, "--final")
-    request = rm.GetApplicationsRequest(
+    request = job_protocol.GetApplicationsRequest(
         states=() if "ALL" in states else tuple(YarnApplicationState(one) for one in states),
         application_types=comma_words(kind),
         tags=comma_words(tag),

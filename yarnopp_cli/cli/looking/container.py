@@ -6,8 +6,9 @@ from executor.light import Record, replace
 from executor.records import ExecutionType
 
 from ...errors import UsageError
-from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
+from ...records.client_protocol import GetContainersRequest
 from ...records.ids import ApplicationAttemptId
+from ...records.job_protocol import GetApplicationsRequest
 from ...records.reports import ApplicationReport, ContainerReport, YarnApplicationState
 from ...records.requests import waits_for
 from ...views import containers as view

@@ -21,7 +21,7 @@ from ...machine.calls import CallReceived
 from ...masters import messages as m
 from ...masters.jobmaster import JobMaster
 from ...masters.resuming import is_written
-from ...records import client_protocol as client
+from ...records import job_protocol
 from ...records.ids import ApplicationId
 from ...records.jobs import ENDED, JOB_FILE, JobSpec, TaskState, as_rows
 from ...records.reports import FinalApplicationStatus
@@ -60,7 +60,7 @@ class HostedJob:
     audience: Audience = field(init=False)
     events: deque[m.Event] = field(default_factory=deque)
     busy: bool = False
-    end: client.JobEnd | None = None
+    end: job_protocol.JobEnd | None = None
 
     def __post_init__(self, began_at: float) -> None:
         self.cell = Cell(self.master)
@@ -83,16 +83,16 @@ class HostedMasters:
         self._clients = clients
         self._calls = calls
         self._jobs: dict[str, HostedJob] = {}
-        self._stops: dict[str, client.StopJobRequest] = {}
-        self._ends: dict[str, client.JobEnd] = {}
+        self._stops: dict[str, job_protocol.StopJobRequest] = {}
+        self._ends: dict[str, job_protocol.JobEnd] = {}
         #: what jobs have run whose tasks are not kept any more
         self._past = PastJobs()
 
     # -- what clients ask ------------------------------------------------------------------------------------
 
     def submit(
-        self, call: CallReceived, request: client.SubmitJobRequest
-    ) -> client.SubmitApplicationResponse:
+        self, call: CallReceived, request: job_protocol.SubmitJobRequest
+    ) -> job_protocol.SubmitApplicationResponse:
         """Take a job in, and let its master begin. Submitting it again gives the same answer."""
         if not self._rm.settings.hosted_masters or self._rm.distributed:
             raise MastersNotHostedError(
@@ -114,7 +114,9 @@ class HostedMasters:
                 self._tell(hosted, m.MasterStarted())
         return self._clients.submitted(app)
 
-    def watch(self, call: CallReceived, request: client.WatchJobRequest) -> client.WatchJobResponse | None:
+    def watch(
+        self, call: CallReceived, request: job_protocol.WatchJobRequest
+    ) -> job_protocol.WatchJobResponse | None:
         """The news about a job; None if it is reported later."""
         job = self._jobs.get(request.application_id)
         if job is None:
@@ -131,7 +133,9 @@ class HostedMasters:
                 )
             # Nothing but its end is told: what a follower has heard of its tasks still holds.
             known = (request.position, request.notices)
-            return client.WatchJobResponse(*known, as_rows(()), (), {}, end=end, attempt=request.attempt)
+            return job_protocol.WatchJobResponse(
+                *known, as_rows(()), (), {}, end=end, attempt=request.attempt
+            )
         if job.client_connection == -1:
             job.client_connection = call.connection_id
             self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, job.id))
@@ -152,7 +156,7 @@ class HostedMasters:
                 sought=application_id,
             )
 
-    def stop(self, request: client.StopJobRequest) -> client.StopJobResponse:
+    def stop(self, request: job_protocol.StopJobRequest) -> job_protocol.StopJobResponse:
         """End a job in order."""
         job = self._jobs.get(request.application_id)
         if job is None:
@@ -163,9 +167,9 @@ class HostedMasters:
             self._stops[job.id] = request
             self._rm.changes.lives[job.id] = job.app
             self._tell(job, m.StopRequested(request.reason, request.exit_code, request.final_status))
-        return client.StopJobResponse()
+        return job_protocol.StopJobResponse()
 
-    def get(self, request: client.GetJobRequest) -> client.GetJobResponse:
+    def get(self, request: job_protocol.GetJobRequest) -> job_protocol.GetJobResponse:
         """The tasks and commands of a job."""
         job = self._jobs.get(request.application_id)
         if job is not None:
@@ -175,7 +179,7 @@ class HostedMasters:
         app = self._rm.application(request.application_id)
         master, typed = app.context.am_container_spec, app.context.command_line
         if master is not None and JOB_FILE in master.files:
-            return client.GetJobResponse(app.context, None, ended=app.ended)
+            return job_protocol.GetJobResponse(app.context, None, ended=app.ended)
         raise ApplicationNotFoundError(
             f"the tasks of {app.id} are no longer known",
             because=f"the ResourceManager keeps the last {MOST_PAST_JOBS} jobs that it has hosted, up to "
@@ -206,7 +210,7 @@ class HostedMasters:
         if (job := self._jobs.get(app.id)) is not None and job.end is None:
             code = app.summary.exit_code if app.summary is not None else EXIT_ENDED
             summary = replace(job.master.tally.summary(code), total=job.master.tally.total)
-            end = client.JobEnd(code, app.final_status, app.diagnostics, summary)
+            end = job_protocol.JobEnd(code, app.final_status, app.diagnostics, summary)
             if code == EXIT_CANNOT_START:
                 what, hint = f"{app.id} has not begun", f"yopp app status {app.id}"
                 end = replace(end, message=what, because=app.diagnostics, hint=hint)
@@ -234,7 +238,9 @@ class HostedMasters:
         job = self._jobs.get(application_id)
         return (None, False) if job is None else (job.master.job, job.client_connection is not None)
 
-    def end_of(self, application_id: str) -> tuple[client.StopJobRequest | None, client.JobEnd | None]:
+    def end_of(
+        self, application_id: str
+    ) -> tuple[job_protocol.StopJobRequest | None, job_protocol.JobEnd | None]:
         """The wish to end a job, and its end, where these are."""
         job = self._jobs.get(application_id)
         end = job.end if job is not None else self._ends.get(application_id)
@@ -378,7 +384,7 @@ class HostedMasters:
 
     def _end(self, job: HostedJob, end: m.EndMaster) -> None:
         error = end.error
-        told = client.JobEnd(end.exit_code, end.final_status, end.diagnostics, end.summary)
+        told = job_protocol.JobEnd(end.exit_code, end.final_status, end.diagnostics, end.summary)
         if error is not None:
             told = replace(told, message=error.message, because=error.because, hint=error.hint)
         self._ended(job, told)
@@ -387,7 +393,7 @@ class HostedMasters:
         """A bug: its application fails, the story is written down, and the others go on."""
         told = f"its master failed: {crash}"
         self._rm.changes.commands.append(KeepCrash(job.id, crash))
-        end = client.JobEnd(
+        end = job_protocol.JobEnd(
             EXIT_FAILURE,
             FinalApplicationStatus.FAILED,
             told,
@@ -400,7 +406,7 @@ class HostedMasters:
         if not job.app.ended:
             self._manager.fail_attempt(job.app.attempt, told)
 
-    def _ended(self, job: HostedJob, end: client.JobEnd) -> None:
+    def _ended(self, job: HostedJob, end: job_protocol.JobEnd) -> None:
         job.end = end
         self._rm.changes.lives[job.id] = job.app
         job.events.clear()

@@ -12,7 +12,7 @@ from executor.records import ContainerState, ExecutionType
 from ...machine.calls import CallReceived
 from ...masters.messages import TaskChanged
 from ...masters.tasks import Tally, Task
-from ...records.client_protocol import JobEnd, WatchJobRequest, WatchJobResponse
+from ...records.job_protocol import JobEnd, WatchJobRequest, WatchJobResponse
 from ...records.jobs import TaskReport, TaskState, as_rows
 from ..entities import RMApp
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from executor.light import defaults_of, replace
 
 from ...masters.jobmaster import JobMaster
-from ...records.client_protocol import GetJobResponse
+from ...records.job_protocol import GetJobResponse
 from ...records.jobs import JobSpec
 from ...records.requests import ApplicationSubmissionContext
 

@@ -14,6 +14,7 @@ from ...allocation.asks import check_label, check_size, normalise
 from ...errors import AccessDeniedError, InvalidStateError, ShuttingDownError, UsageError
 from ...machine.calls import CallReceived
 from ...records import client_protocol as client
+from ...records import job_protocol
 from ...records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.ids import ApplicationId, NodeId
 from ...records.jobs import JobSpec
@@ -63,8 +64,8 @@ class ClientRMService:
         return client.GetNewApplicationResponse(application_id, self.info())
 
     def submit(
-        self, call: CallReceived, request: client.SubmitApplicationRequest
-    ) -> client.SubmitApplicationResponse:
+        self, call: CallReceived, request: job_protocol.SubmitApplicationRequest
+    ) -> job_protocol.SubmitApplicationResponse:
         """Take an application in. Submitting the same one again, by its id or its key, gives the same answer."""
         app = self.take_in(call, request.context)
         tells = app.unmanaged and not app.hosted
@@ -72,9 +73,9 @@ class ClientRMService:
 
     def submitted(
         self, app: RMApp, attempt_id: str = "", token: Token | None = None
-    ) -> client.SubmitApplicationResponse:
+    ) -> job_protocol.SubmitApplicationResponse:
         """The answer to a submission."""
-        return client.SubmitApplicationResponse(
+        return job_protocol.SubmitApplicationResponse(
             application_id=app.id,
             info=self.info(),
             attempt_id=attempt_id,
@@ -223,14 +224,16 @@ class ClientRMService:
     def _report(self, app: RMApp) -> ApplicationReport:
         return application_report(app, self._rm.now)
 
-    def get_applications(self, request: client.GetApplicationsRequest) -> client.GetApplicationsResponse:
+    def get_applications(
+        self, request: job_protocol.GetApplicationsRequest
+    ) -> job_protocol.GetApplicationsResponse:
         """Applications by filter, in order of submission; ``limit`` keeps the latest."""
         ids = request.application_ids
         apps = list(map(self._rm.application, ids) if ids else self._rm.applications.values())
         found = [app for app in apps if _matches(app, request)]
         if request.limit > 0:
             found = found[-request.limit :]
-        return client.GetApplicationsResponse(tuple(map(self._report, found)))
+        return job_protocol.GetApplicationsResponse(tuple(map(self._report, found)))
 
     def get_attempts(
         self, request: client.GetApplicationAttemptsRequest
@@ -366,7 +369,7 @@ def _check_tags(tags: tuple[str, ...]) -> None:
         )
 
 
-def _matches(app: RMApp, request: client.GetApplicationsRequest) -> bool:
+def _matches(app: RMApp, request: job_protocol.GetApplicationsRequest) -> bool:
     context = app.context
     return not (
         (request.states and app.state not in request.states)

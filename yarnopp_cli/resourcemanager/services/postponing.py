@@ -5,7 +5,7 @@ from __future__ import annotations
 from executor.light import replace
 
 from ...errors import EXIT_CANNOT_START, EXIT_TIMEOUT
-from ...records.client_protocol import StopJobRequest
+from ...records.job_protocol import StopJobRequest
 from ...records.reports import FinalApplicationStatus
 from ...records.requests import FAILED, OK, waits_for
 from ..app_manager import RMAppManager

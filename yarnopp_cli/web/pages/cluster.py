@@ -9,8 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from ...clock import now_ms
-from ...records.lifetimes import STAY
-from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
+from ...records.reports import STAY, ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ...views import applications as application_view
 from ...views import cluster as cluster_view
 from ...views.columns import or_dash
