@@ -45,10 +45,10 @@ class Observer(Protocol):
         """The request to stop the job because of something that the observer saw; None for none."""
 
 
-def heeded(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
+def heeded(numbers: Iterable[int]) -> list[int]:
     """These signals, without SIGHUP where nohup(1) has had it ignored."""
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [number for number in numbers if number is not signal.SIGHUP or not ignored]
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [number for number in numbers if number != signal.SIGHUP or not ignored]
 
 
 class Left(Exception):
