@@ -148,8 +148,12 @@ class _Fields:
     def __get__(self, instance: object, kind: Any) -> dict[str, Field[Any]]:
         import dataclasses
 
-        # without a text of its own, dataclasses makes one of the class's signature, which takes as long as all else here
-        body: dict[str, Any] = {"__annotations__": {}, "__module__": kind.__module__, "__doc__": kind.__name__}
+        # without a text of its own, dataclasses makes one of the signature, which takes as long as all else here
+        body: dict[str, Any] = {
+            "__annotations__": {},
+            "__module__": kind.__module__,
+            "__doc__": kind.__name__,
+        }
         for name, default in kind.__defaults__.items():
             body["__annotations__"][name] = _annotation(kind, name)
             given = {} if default is MISSING else {"default": default}

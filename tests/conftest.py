@@ -19,8 +19,6 @@ ALONE = (
     "executor/linux/test_limits_live.py",
     "executor/linux/test_weights.py",
     "live/test_first_instruction.py",
-    "live/test_limits.py",
-    "live/test_pausing.py",
     "live/test_pressure.py",
 )
 """Files whose tests measure shares of processors or spans of time: what runs beside them would be measured, too."""
