@@ -233,3 +233,17 @@ def cluster(yopp: Yopp) -> Yopp:
     """A running cluster: one RM, one NM of 2 vcores and 1024 MB, queue length 10."""
     yopp("up", "--vcores", "2", "--memory", "1024")
     return yopp
+
+
+@contextlib.contextmanager
+def one_cluster() -> Iterator[Yopp]:
+    """The same for all tests of a module that leave a cluster as it was but for ended applications."""
+    with a_yopp(Yopp) as program:
+        program("up", "--vcores", "2", "--memory", "1024")
+        yield program
+
+
+def empty(yopp: Yopp) -> None:
+    """End all that runs in the cluster: the next test finds nothing of this one's but its ended applications."""
+    yopp.within("app", "kill", "all", "-y")
+    wait_until(lambda: not yopp.containers(), what="nothing runs")
