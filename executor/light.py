@@ -184,14 +184,21 @@ class _Fields:
     def __get__(self, instance: object, kind: Any) -> dict[str, Field[Any]]:
         import dataclasses
 
-        body: dict[str, Any] = {"__annotations__": {}, "__module__": kind.__module__}
+        # without a text of its own, dataclasses makes one of the signature, which takes as long as all else here
+        body: dict[str, Any] = {
+            "__annotations__": {},
+            "__module__": kind.__module__,
+            "__doc__": kind.__name__,
+        }
         for name, default in kind.__defaults__.items():
             body["__annotations__"][name] = _annotation(kind, name)
             given = {} if default is MISSING else {"default": default}
             if isinstance(default, _Declared):
                 given = {"default_factory": default.default_factory}
             body[name] = dataclasses.field(**given, kw_only=name in kind.__kw_only__)
-        shadow: Any = dataclasses.dataclass(type(kind.__name__, (), body), init=False, repr=False, eq=False)
+        shadow: Any = dataclasses.dataclass(
+            type(kind.__name__, (), body), init=False, repr=False, eq=False, match_args=False
+        )
         kind.__dataclass_fields__ = shadow.__dataclass_fields__
         return shadow.__dataclass_fields__  # type: ignore[no-any-return]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -18,8 +19,6 @@ ALONE = (
     "executor/linux/test_limits_live.py",
     "executor/linux/test_weights.py",
     "live/test_first_instruction.py",
-    "live/test_limits.py",
-    "live/test_pausing.py",
     "live/test_pressure.py",
 )
 """Files whose tests measure shares of processors or spans of time: what runs beside them would be measured, too."""
@@ -37,7 +36,11 @@ PURE = (
     "test_manual.py",
     "views",
 )
-"""Folders and files whose tests start no daemon and need no privileges, but for those marked ``live`` or ``cgroup``."""
+"""Folders and files whose tests start no daemon and need no privileges, but for those with one of these marks:"""
+
+STARTED = ("alone", "live", "cgroup")
+LIVE = "not pure and not alone"
+"""The second pass of ``test.sh``."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,28 +53,48 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``-m pure`` or ``-m alone`` read only the files that have such tests: importing all takes half a minute."""
-    wanted = {"pure": PURE, "alone": ALONE}.get(config.option.markexpr)
+def _name(path: Path) -> str:
+    """The name of a file below this folder; "" if it is elsewhere."""
     here = Path(__file__).parent
-    if wanted is None or collection_path.suffix != ".py" or collection_path.name == "__init__.py":
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else ""
+
+
+@cache
+def _marks(path: Path) -> frozenset[str]:
+    """Which of the marks that decide about the pass stand in a file."""
+    text = path.read_text(encoding="utf-8")
+    return frozenset(mark for mark in ("pure", "alone", "live", "cgroup") if f"mark.{mark}" in text)
+
+
+def _only_in_another_pass(path: Path) -> bool:
+    """Whether the pass ``live`` has no test of this file."""
+    name = _name(path)
+    return name.startswith(ALONE) or (name.startswith(PURE) and not _marks(path) & set(STARTED))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """In each pass read only the files that have such tests: importing all takes half a minute."""
+    if collection_path.suffix != ".py" or collection_path.name in ("__init__.py", "conftest.py"):
         return None
-    name = collection_path.relative_to(here).as_posix() if collection_path.is_relative_to(here) else ""
-    if name.startswith(wanted) or collection_path.name == "conftest.py":
+    if config.option.markexpr == LIVE:
+        return True if _only_in_another_pass(collection_path) else None
+    wanted = {"pure": PURE, "alone": ALONE}.get(config.option.markexpr)
+    if wanted is None or _name(collection_path).startswith(wanted):
         return None
-    marked = f"mark.{config.option.markexpr}" in collection_path.read_text(encoding="utf-8")
-    return None if marked else True  # a file elsewhere may have such tests, too
+    # a file elsewhere may have such tests, too
+    return None if config.option.markexpr in _marks(collection_path) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of those files: ``test.sh`` runs the pure ones first and those that want the machine last."""
-    here = Path(__file__).parent
     for item in items:
-        if not item.path.is_relative_to(here):
-            continue
-        name = item.path.relative_to(here).as_posix()
+        name = _name(item.path)
         if name.startswith(ALONE):
             item.add_marker(pytest.mark.alone)
-        started = any(item.get_closest_marker(mark) for mark in ("alone", "live", "cgroup"))
+        started = any(item.get_closest_marker(mark) for mark in STARTED)
         if name.startswith(PURE) and not started:
             item.add_marker(pytest.mark.pure)
+        if name.startswith(PURE) and started and _only_in_another_pass(item.path):
+            raise pytest.UsageError(
+                f"{item.nodeid} would run in no pass: write its mark as pytest.mark.… in its file"
+            )

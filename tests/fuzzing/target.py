@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,11 +31,14 @@ def text_of(data: bytes) -> str:
 
 
 def of_file(read: Callable[[str], None], name: str = "file") -> Callable[[bytes], None]:
-    """A target for what reads a file."""
-    directory = tempfile.TemporaryDirectory(prefix="yopp-fuzz-")
-    path = Path(directory.name, name)
+    """A target for what reads a file, in a directory that the process makes which runs it."""
 
-    def run(data: bytes, kept: object = directory) -> None:
+    @functools.cache
+    def directory() -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(prefix="yopp-fuzz-")
+
+    def run(data: bytes) -> None:
+        path = Path(directory().name, name)
         path.write_bytes(data)
         read(str(path))
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from . import MODULES
+from . import MODULES, Order
 from .target import Target, quoted
 
 TARGETS: dict[str, Target] = {
@@ -34,19 +38,53 @@ RUNS = 2000
 SECONDS = int(os.environ.get("YOPP_FUZZ_SECONDS", "0"))
 
 
+@pytest.fixture(scope="module")
+def run() -> Iterator[Callable[[Order, str], int]]:
+    """Run an order for a target of a module; its exit code. The server of the module starts with the first one."""
+    servers: dict[str, subprocess.Popen[str]] = {}
+
+    def served(order: Order, module: str) -> int:
+        if module not in servers:
+            servers[module] = subprocess.Popen(
+                [sys.executable, "-m", "tests.fuzzing", "--serve", module],
+                env={**os.environ, "PYTHONHASHSEED": "0"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,  # each module that is instrumented
+                text=True,
+                start_new_session=True,  # with what it runs it is one process group
+            )
+        server = servers[module]
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(json.dumps(order) + "\n")
+        server.stdin.flush()
+        answer = server.stdout.readline()
+        assert answer, f"the server of {module} has ended: {server.wait()}"
+        return int(answer)
+
+    yield served
+    for server in servers.values():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.communicate()
+
+
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed")
 @pytest.mark.timeout(120 + SECONDS)
 @pytest.mark.parametrize("name", TARGETS)
-def test_nothing_else_is_raised_and_what_is_promised_holds(name: str, tmp_path: Path) -> None:
+def test_nothing_else_is_raised_and_what_is_promised_holds(
+    name: str, tmp_path: Path, run: Callable[[Order, str], int]
+) -> None:
     target = TARGETS[name]
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     for at, seed in enumerate(target.seeds):
         (corpus / str(at)).write_bytes(seed)
     (tmp_path / "words").write_text(quoted((*WORDS, *target.words)))
-    ended = subprocess.run(
+    module, _, short = name.partition(".")
+    order = Order(
+        short,
         [
-            *(sys.executable, "-m", "tests.fuzzing", name),
             *(
                 (f"-max_total_time={SECONDS}",)
                 if SECONDS
@@ -54,18 +92,16 @@ def test_nothing_else_is_raised_and_what_is_promised_holds(name: str, tmp_path: 
             ),
             *("-timeout=20", "-rss_limit_mb=2048", "-len_control=0", "-max_len=4096", "-verbosity=0"),
             *(f"-dict={tmp_path / 'words'}", f"-artifact_prefix={tmp_path}/found-"),
-            corpus,
+            str(corpus),
         ],
-        env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        text=True,
-        errors="replace",
+        directory=str(tmp_path),
+        output=str(tmp_path / "said"),
     )
-    said = re.sub(r"(?m)^(INFO|\[INFO\]|WARNING: Failed to find function).*\n", "", ended.stdout)
+    code = run(order, module)
+    printed = (tmp_path / "said").read_text(errors="replace")
+    said = re.sub(r"(?m)^(INFO|\[INFO\]|WARNING: Failed to find function).*\n", "", printed)
     found = [path.read_bytes() for path in tmp_path.glob("found-*")]
-    assert ended.returncode == 0, f"{name}: {found!r}\n{said}"
+    assert code == 0, f"{name}: {found!r}\n{said}"
 
 
 @pytest.mark.parametrize(("name", "data"), FOUND)

@@ -34,8 +34,15 @@ from ..patience import PATIENCE
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEEPEST = 12
 """No node makes its groups further down."""
+DOWN_SECONDS = 20
+"""What does not end within this time is killed, at the end of a test."""
 LOOKS = {
-    (noun, verb) for noun in ("app", "attempt", "container", "node", "queue") for verb in ("list", "status")
+    ("status",),
+    *(
+        (noun, verb)
+        for noun in ("app", "attempt", "container", "node", "queue")
+        for verb in ("list", "status")
+    ),
 }
 """Commands that only look."""
 
@@ -120,6 +127,12 @@ class Yopp:
 
     def look(self, *args: str) -> str:
         """What a command prints that succeeds, run by the same command line in this process."""
+        code, printed, errors = self.within(*args)
+        assert code == 0, f"{args}: {code}\n{printed}\n{errors}"
+        return printed
+
+    def within(self, *args: str) -> tuple[int, str, str]:
+        """Run in this process, by the same command line, to the end: its exit code, its output, its errors."""
         from yarnopp_cli.cli.app import run
 
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
@@ -127,8 +140,8 @@ class Yopp:
         with clean, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(args)
         printed, errors = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
-        assert code == 0 and "Traceback" not in errors, f"{args}: {code}\n{printed}\n{errors}"
-        return str(printed)
+        assert "Traceback" not in errors, f"{args}: {code}\n{printed}\n{errors}"
+        return code, printed, errors
 
     def start(self, *args: str, **more: Any) -> subprocess.Popen[str]:
         """Start it and go on; it is ended with the test."""
@@ -169,11 +182,9 @@ class Yopp:
             process.communicate()
         said = ""
         if self.run_dir.exists():  # else nothing was ever started
-            try:
-                ended = self("down", "-y", "--force", code=None, timeout=30)
-                said = f"down said: {ended.stdout}{ended.stderr}"
-            except subprocess.TimeoutExpired:
-                said = "down did not end"
+            # in this process: nearly every test ends so, and to start Python takes longer than to end its cluster
+            _, *both = self.within("down", "-y", "--force", "--timeout", f"{DOWN_SECONDS * PATIENCE:.0f}s")
+            said = f"down said: {''.join(both)}"
         deadline = time.monotonic() + 10
         while (left := self.leftovers()) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -222,3 +233,17 @@ def cluster(yopp: Yopp) -> Yopp:
     """A running cluster: one RM, one NM of 2 vcores and 1024 MB, queue length 10."""
     yopp("up", "--vcores", "2", "--memory", "1024")
     return yopp
+
+
+@contextlib.contextmanager
+def one_cluster() -> Iterator[Yopp]:
+    """The same for all tests of a module that leave a cluster as it was but for ended applications."""
+    with a_yopp(Yopp) as program:
+        program("up", "--vcores", "2", "--memory", "1024")
+        yield program
+
+
+def empty(yopp: Yopp) -> None:
+    """End all that runs in the cluster: the next test finds nothing of this one's but its ended applications."""
+    yopp.within("app", "kill", "all", "-y")
+    wait_until(lambda: not yopp.containers(), what="nothing runs")

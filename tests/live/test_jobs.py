@@ -14,14 +14,28 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from .conftest import Yopp, wait_until
+from .conftest import Yopp, empty, one_cluster, wait_until
 
 pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Yopp]:
+    with one_cluster() as program:
+        yield program
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    used = request.getfixturevalue("cluster") if "cluster" in request.fixturenames else None
+    yield
+    if used is not None:
+        empty(used)
 
 
 def running(yopp: Yopp) -> int:
@@ -29,7 +43,7 @@ def running(yopp: Yopp) -> int:
 
 
 def last_app(yopp: Yopp) -> dict:
-    return dict(yopp.json("app", "list", "-a")["apps"]["app"][-1])
+    return dict(yopp.json("app", "list", "-a", "--sort", "id")["apps"]["app"][-1])
 
 
 def read_terminal(primary: int, looked_at: Callable[[bytes], None] = lambda seen: None) -> str:
@@ -156,8 +170,8 @@ def test_a_time_limit_ends_the_job_with_124(cluster: Yopp) -> None:
     assert not cluster.containers()
 
 
-def test_a_failing_container_is_run_again_as_often_as_asked(cluster: Yopp) -> None:
-    count = cluster.home / "count"
+def test_a_failing_container_is_run_again_as_often_as_asked(cluster: Yopp, tmp_path: Path) -> None:
+    count = tmp_path / "count"
     line = f"echo x >> {count}; test $(wc -l < {count}) -ge 3"
     cluster("run", "--retries", "1", "sh", "-c", line, code=1)
     assert count.read_text().count("x") == 2
@@ -181,8 +195,8 @@ def test_dshell_numbers_its_containers_and_localises_its_script(cluster: Yopp) -
     assert shown.stdout == "hi\n"
 
 
-def test_dshell_retries_and_hadoops_exit_codes(cluster: Yopp) -> None:
-    count = cluster.home / "count"
+def test_dshell_retries_and_hadoops_exit_codes(cluster: Yopp, tmp_path: Path) -> None:
+    count = tmp_path / "count"
     line = f"echo x >> {count}; test $(wc -l < {count}) -ge 3 || exit 9"
     options = (
         "-container_retry_policy",
@@ -302,9 +316,10 @@ def test_on_a_terminal_progress_is_drawn_and_taken_away(cluster: Yopp) -> None:
     assert text.rstrip().split("\r\x1b[K")[-1].lstrip().startswith("done in"), text
 
 
-def test_a_detached_job_larger_than_any_node_is_refused_at_once(cluster: Yopp) -> None:
-    refused = cluster("run", "--detach", "--memory", "2G", "true", code=1)
+def test_a_detached_job_larger_than_any_node_is_refused_at_once(yopp: Yopp) -> None:
+    yopp("up", "--vcores", "2", "--memory", "1024")
+    refused = yopp("run", "--detach", "--memory", "2G", "true", code=1)
     assert "the largest node has <memory:1024, vCores:2>" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 3
     assert refused.stdout == ""
-    assert not cluster.json("app", "list", "-a")["apps"]
+    assert not yopp.json("app", "list", "-a")["apps"]

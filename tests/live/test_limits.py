@@ -55,6 +55,7 @@ def test_a_container_over_its_memory_dies_and_its_neighbour_lives(cluster: Yopp)
 
 
 @needs_cgroups
+@pytest.mark.alone  # it measures how much of a processor it gets
 def test_a_strict_container_of_one_vcore_uses_one_core(yopp: Yopp) -> None:
     yopp(
         "up", "--vcores", "2", "--memory", "1024",

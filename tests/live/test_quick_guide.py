@@ -8,12 +8,27 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from .conftest import Yopp, wait_until
+from .conftest import Yopp, empty, one_cluster, wait_until
 
 pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[Yopp]:
+    with one_cluster() as program:
+        yield program
+
+
+@pytest.fixture
+def shared(one: Yopp) -> Iterator[Yopp]:
+    """The same for all that only add ended applications to it."""
+    yield one
+    empty(one)
+
 
 PI = (
     "hadoop jar share/hadoop/mapreduce/hadoop-mapreduce-examples-3.4.0-SNAPSHOT.jar"
@@ -98,23 +113,21 @@ def test_the_documents_dshell_command_verbatim(cluster: Yopp) -> None:
         (10, 100, "3.14800000000000000000"),
     ],
 )
-def test_pi_of_other_sizes_gives_hadoops_digits(
-    cluster: Yopp, maps: int, samples: int, estimate: str
-) -> None:
+def test_pi_of_other_sizes_gives_hadoops_digits(shared: Yopp, maps: int, samples: int, estimate: str) -> None:
     assert (
-        cluster("pi", str(maps), str(samples)).stdout.splitlines()[-1]
+        shared("pi", str(maps), str(samples)).stdout.splitlines()[-1]
         == f"Estimated value of Pi is {estimate}"
     )
 
 
-def test_output_exit_code_environment_and_directory_are_the_callers(cluster: Yopp) -> None:
-    ended = cluster(
+def test_output_exit_code_environment_and_directory_are_the_callers(shared: Yopp) -> None:
+    ended = shared(
         "run", "sh", "-c", "pwd; echo $COLOUR; echo oops >&2; exit 7", code=7, env={"COLOUR": "green"}
     )
-    assert ended.stdout == f"{os.path.realpath(cluster.home)}\ngreen\n"
+    assert ended.stdout == f"{os.path.realpath(shared.home)}\ngreen\n"
     assert "oops" in ended.stderr
-    assert cluster("logs", "last").stdout.splitlines()[:2] == [os.path.realpath(cluster.home), "green"]
-    assert cluster("wait", "last", code=7)
+    assert shared("logs", "last").stdout.splitlines()[:2] == [os.path.realpath(shared.home), "green"]
+    assert shared("wait", "last", code=7)
 
 
 def test_what_cannot_be_started_is_refused_before_anything_is(yopp: Yopp) -> None:
@@ -127,31 +140,31 @@ def test_what_cannot_be_started_is_refused_before_anything_is(yopp: Yopp) -> Non
     assert not (yopp.run_dir / "rm.sock").exists()
 
 
-def test_a_container_larger_than_any_node_is_refused_and_says_what_there_is(cluster: Yopp) -> None:
-    ended = cluster("run", "--memory", "1P", "true", code=None)
+def test_a_container_larger_than_any_node_is_refused_and_says_what_there_is(shared: Yopp) -> None:
+    ended = shared("run", "--memory", "1P", "true", code=None)
     assert ended.returncode not in (0, None)
     assert "1024" in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 3
-    assert not cluster.containers()
+    assert not shared.containers()
 
 
-def test_ctrl_c_stops_the_job_and_leaves_nothing(cluster: Yopp) -> None:
-    job = cluster.start("run", "-n", "4", "-O", "sleep", "300")
-    wait_until(lambda: counted(cluster) == {"RUNNING": 2, "QUEUED": 2}, what="the job is under way")
+def test_ctrl_c_stops_the_job_and_leaves_nothing(shared: Yopp) -> None:
+    job = shared.start("run", "-n", "4", "-O", "sleep", "300")
+    wait_until(lambda: counted(shared) == {"RUNNING": 2, "QUEUED": 2}, what="the job is under way")
     job.send_signal(signal.SIGINT)
     _, err = job.communicate(timeout=20)
     assert job.returncode == 130, err
-    assert not cluster.containers()
-    assert cluster.json("app", "list", "-a")["apps"]["app"][0]["finalStatus"] == "KILLED"
+    assert not shared.containers()
+    assert shared.json("app", "list", "-a", "--sort", "id")["apps"]["app"][-1]["finalStatus"] == "KILLED"
 
 
-def test_kill_of_the_client_ends_its_job(cluster: Yopp) -> None:
-    job = cluster.start("run", "-n", "4", "-O", "sleep", "300")
-    wait_until(lambda: counted(cluster) == {"RUNNING": 2, "QUEUED": 2}, what="the job is under way")
+def test_kill_of_the_client_ends_its_job(shared: Yopp) -> None:
+    job = shared.start("run", "-n", "4", "-O", "sleep", "300")
+    wait_until(lambda: counted(shared) == {"RUNNING": 2, "QUEUED": 2}, what="the job is under way")
     job.kill()
     job.communicate()
-    wait_until(lambda: not cluster.containers(), what="its containers are gone")
-    app = cluster.json("app", "list", "-a")["apps"]["app"][0]
+    wait_until(lambda: not shared.containers(), what="its containers are gone")
+    app = shared.json("app", "list", "-a", "--sort", "id")["apps"]["app"][-1]
     assert app["finalStatus"] in ("FAILED", "KILLED")
     assert "client" in app["diagnostics"]
 
@@ -174,10 +187,10 @@ def test_containers_outlive_their_nm_and_are_found_again(cluster: Yopp) -> None:
     assert out.count("done") == 3
 
 
-def test_a_killed_container_of_a_job_is_told_as_it_is(cluster: Yopp) -> None:
-    job = cluster.start("run", "sleep", "300")
+def test_a_killed_container_of_a_job_is_told_as_it_is(shared: Yopp) -> None:
+    job = shared.start("run", "sleep", "300")
     container = wait_until(
-        lambda: [c for c in cluster.containers() if c["yopp"]["state"] == "RUNNING"], what="it runs"
+        lambda: [c for c in shared.containers() if c["yopp"]["state"] == "RUNNING"], what="it runs"
     )[0]
     os.kill(container["yopp"]["pid"], signal.SIGKILL)
     job.communicate(timeout=20)
@@ -197,11 +210,11 @@ def test_what_a_detached_job_is_promised_holds(yopp: Yopp) -> None:
     yopp("wait", told.stdout.strip())
 
 
-def test_detached_jobs_survive_their_client(cluster: Yopp) -> None:
-    app = cluster("run", "--detach", "-n", "2", "-O", "sh", "-c", "sleep 1; exit 5", "-q").stdout
-    app = app or cluster("app", "list", "-a", "-q").stdout.splitlines()[-1]
-    assert cluster("wait", app.strip(), timeout=40, code=5)
-    assert cluster.json("app", "status", app.strip())["app"]["yopp"]["exit"] == 5
+def test_detached_jobs_survive_their_client(shared: Yopp) -> None:
+    app = shared("run", "--detach", "-n", "2", "-O", "sh", "-c", "sleep 1; exit 5", "-q").stdout
+    app = app or shared("app", "list", "-a", "-q").stdout.splitlines()[-1]
+    assert shared("wait", app.strip(), timeout=40, code=5)
+    assert shared.json("app", "status", app.strip())["app"]["yopp"]["exit"] == 5
 
 
 def test_up_is_idempotent_and_refuses_other_settings(cluster: Yopp) -> None:

@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .conftest import Yopp, wait_until
+from .conftest import Yopp, empty, one_cluster, wait_until
 
 pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Yopp]:
+    with one_cluster() as program:
+        yield program
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    used = request.getfixturevalue("cluster") if "cluster" in request.fixturenames else None
+    yield
+    if used is not None:
+        empty(used)
 
 
 def test_each_task_of_a_sweep_runs_its_own_line(cluster: Yopp, tmp_path: Path) -> None:
@@ -77,7 +92,8 @@ def test_input_that_comes_while_its_job_runs_is_told_to_be_unread(cluster: Yopp,
     assert job.returncode == 0 and "the standard input was not read" in told
 
 
-def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(cluster: Yopp, tmp_path: Path) -> None:
+def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(yopp: Yopp, tmp_path: Path) -> None:
+    yopp("up", "--vcores", "2", "--memory", "1024")
     log, good = tmp_path / "log", tmp_path / "good"
     script = f"echo out; [ $0 != b ] || [ -e {good} ]"
     words = ("run", "-O", "--joblog", str(log), "-C", str(tmp_path), "--results", "{job}/{1}")
@@ -86,31 +102,29 @@ def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(cluster: Yopp, tm
         lines = log.read_text().splitlines()[1:]
         return sorted((one[0], one[6], one[8]) for one in (line.split("\t") for line in lines))
 
-    cluster(*words, "sh", "-c", script, ":::", "a", "b", code=1)
+    yopp(*words, "sh", "-c", script, ":::", "a", "b", code=1)
     assert [row[:2] for row in rows()] == [("1", "0"), ("2", "1")]
     assert [float(line.split("\t")[2]) > 1.7e9 for line in log.read_text().splitlines()[1:]] == [True] * 2
     good.touch()
-    told = cluster(*words, "--resume", "sh", "-c", script, ":::", "a", "b")
+    told = yopp(*words, "--resume", "sh", "-c", script, ":::", "a", "b")
     assert f"there is nothing to run: {log} already contains all tasks" in told.stderr
-    cluster(*words, "--resume-failed", "sh", "-c", script, ":::", "a", "b", "c")
+    yopp(*words, "--resume-failed", "sh", "-c", script, ":::", "a", "b", "c")
     assert [row[:2] for row in rows()] == [("1", "0"), ("2", "0"), ("2", "1"), ("3", "0")]
     found = {one.name: one.read_text() for one in tmp_path.glob("application_*/*") if one.suffix != ".err"}
     assert found == dict.fromkeys("abc", "out\n")
-    detached = cluster(
+    detached = yopp(
         "run", "-q", "-d", "-n", "2", "-C", str(tmp_path), "--results", "d", "echo", "x"
     ).stdout.strip()
-    cluster("wait", detached)
+    yopp("wait", detached)
     assert [(tmp_path / "d" / task / "stdout").read_text() for task in "12"] == ["x\n"] * 2
     for more in ((), ("-f",)):
-        silent = cluster("logs", detached, *more)
+        silent = yopp("logs", detached, *more)
         assert silent.stdout == "" and f"the output is in {tmp_path}/d/{{task}}/stdout" in silent.stderr
-    assert (
-        cluster.json("app", "status", detached)["app"]["yopp"]["results"] == f"{tmp_path}/d/{{task}}/stdout"
-    )
-    cluster("down", "-y")
+    assert yopp.json("app", "status", detached)["app"]["yopp"]["results"] == f"{tmp_path}/d/{{task}}/stdout"
+    yopp("down", "-y")
     container = detached.replace("application", "container") + "_01_000001"
     for named in (detached, container):
-        silent = cluster("logs", named)
+        silent = yopp("logs", named)
         assert silent.stdout == "" and f"the output is in {tmp_path}/d/{{task}}/stdout" in silent.stderr
 
 

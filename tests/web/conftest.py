@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import Yopp, place, yopp
+from tests.live.conftest import Yopp, a_yopp, empty, place, yopp
 
 __all__ = ["place", "yopp"]
 
@@ -94,3 +94,16 @@ def started(yopp: Yopp, *arguments: str) -> WebCluster:
 def web(yopp: Yopp) -> Iterator[WebCluster]:
     """One node of 2 vcores and 1024 MB."""
     yield started(yopp, "--vcores", "2", "--memory", "1024")
+
+
+@pytest.fixture(scope="module")
+def _shared() -> Iterator[WebCluster]:
+    with a_yopp(Yopp) as program:
+        yield started(program, "--vcores", "2", "--memory", "1024")
+
+
+@pytest.fixture
+def shared(_shared: WebCluster) -> Iterator[WebCluster]:
+    """The same for all tests of a module that ask for it: nothing runs there, but applications have ended."""
+    yield _shared
+    empty(_shared.yopp)

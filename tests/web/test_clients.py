@@ -151,9 +151,9 @@ def test_yarn_api_client_resource_manager_writes(web: WebCluster) -> None:
             call()
 
 
-def test_a_distributed_shell_application_submitted_over_rest(web: WebCluster) -> None:
+def test_a_distributed_shell_application_submitted_over_rest(shared: WebCluster) -> None:
     """Hadoop's own ApplicationMaster command line, as user-experience.md section 10 writes it."""
-    rm = yarn_api_client.ResourceManager([web.rm.url])
+    rm = yarn_api_client.ResourceManager([shared.rm.url])
     application = rm.cluster_new_application().data["application-id"]
     command = (
         "printf '%s' 'echo hello $YARN_SHELL_ID' > shellCommands; printf '%s' 'from here' > shellArgs; "
@@ -167,22 +167,22 @@ def test_a_distributed_shell_application_submitted_over_rest(web: WebCluster) ->
     assert (app["state"], app["finalStatus"]) == ("FINISHED", "SUCCEEDED"), app["diagnostics"]
     assert app["applicationTags"] == "a,b"
     assert app["yopp"]["opportunistic"]["allocated"] == 3
-    lines = web.yopp("logs", application, "--no-prefix").stdout
+    lines = shared.yopp("logs", application, "--no-prefix").stdout
     assert sorted(re.findall(r"hello \d from here", lines)) == [f"hello {n} from here" for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(("command", "final"), [("echo over rest", "SUCCEEDED"), ("exit 3", "FAILED")])
 def test_a_plain_command_submitted_over_rest_tells_its_own_end(
-    web: WebCluster, command: str, final: str
+    shared: WebCluster, command: str, final: str
 ) -> None:
-    rm = yarn_api_client.ResourceManager([web.rm.url])
+    rm = yarn_api_client.ResourceManager([shared.rm.url])
     application = rm.cluster_new_application().data["application-id"]
     rm.cluster_submit_application(submission(application, command))
     app = ended(rm, application)
     assert (app["state"], app["finalStatus"]) == ("FINISHED", final)
     assert app["yopp"]["exit"] == (0 if final == "SUCCEEDED" else 3)
     if final == "SUCCEEDED":
-        assert "over rest" in web.yopp("logs", app["yopp"]["amContainer"]).stdout
+        assert "over rest" in shared.yopp("logs", app["yopp"]["amContainer"]).stdout
 
 
 def test_yarn_api_client_node_manager(web: WebCluster) -> None:
@@ -204,28 +204,28 @@ def test_yarn_api_client_node_manager(web: WebCluster) -> None:
         nm.auxiliary_services_update({"services": []})
 
 
-def test_yarn_api_client_proxy_says_what_is_no_map_reduce_job(web: WebCluster) -> None:
-    job = web.yopp("run", "-d", "-q", "sleep", "60").stdout.split()[-1]
-    master = yarn_api_client.ApplicationMaster(web.rm.url)
+def test_yarn_api_client_proxy_says_what_is_no_map_reduce_job(shared: WebCluster) -> None:
+    job = shared.yopp("run", "-d", "-q", "sleep", "60").stdout.split()[-1]
+    master = yarn_api_client.ApplicationMaster(shared.rm.url)
     for call in (lambda: master.application_information(job), lambda: master.jobs(job)):
         with pytest.raises(APIError, match=r"status: 404.*of type .*, and no MapReduce job.*"):
             call()
-    web.yopp("wait", job, "--for", "RUNNING")
-    answer = web.rm.get(f"/proxy/{job}/")
+    shared.yopp("wait", job, "--for", "RUNNING")
+    answer = shared.rm.get(f"/proxy/{job}/")
     assert (answer.status, answer.headers["location"]) == (302, f"/cluster/app/{job}")
-    app = web.rm.get(f"/ws/v1/cluster/apps/{job}").json["app"]
-    assert app["trackingUrl"] == f"{web.rm.url}/proxy/{job}/" and app["trackingUI"] == "ApplicationMaster"
-    assert f"Tracking-URL : {web.rm.url}/proxy/{job}/" in " ".join(
-        web.yopp("app", "status", job).stdout.split()
+    app = shared.rm.get(f"/ws/v1/cluster/apps/{job}").json["app"]
+    assert app["trackingUrl"] == f"{shared.rm.url}/proxy/{job}/" and app["trackingUI"] == "ApplicationMaster"
+    assert f"Tracking-URL : {shared.rm.url}/proxy/{job}/" in " ".join(
+        shared.yopp("app", "status", job).stdout.split()
     )
 
 
 @pytest.mark.parametrize("kind", ["json", "xml"])
-def test_hadoop_yarn_rest_api(web: WebCluster, kind: str) -> None:
-    yarn = pytest.importorskip("hadoop.yarn").Yarn(web.rm.url, kind)
-    job = web.yopp("run", "-d", "-q", "sleep", "60").stdout.split()[-1]
-    web.yopp("wait", job, "--for", "RUNNING")
-    (node,) = web.nodes
+def test_hadoop_yarn_rest_api(shared: WebCluster, kind: str) -> None:
+    yarn = pytest.importorskip("hadoop.yarn").Yarn(shared.rm.url, kind)
+    job = shared.yopp("run", "-d", "-q", "sleep", "60").stdout.split()[-1]
+    shared.yopp("wait", job, "--for", "RUNNING")
+    (node,) = shared.nodes
     answers = {
         "clusterInfo": yarn.cluster_information(),
         "clusterMetrics": yarn.cluster_metrics(),

@@ -105,10 +105,10 @@ def test_rows_are_sorted_and_searched_and_stay_so(web: WebCluster, browser: Brow
     assert browser.complaints() == []
 
 
-def test_times_are_shown_in_utc_or_in_the_browsers_zone(web: WebCluster, browser: Browser) -> None:
-    detached(web, "--memory", "64", "sleep", "60")
+def test_times_are_shown_in_utc_or_in_the_browsers_zone(shared: WebCluster, browser: Browser) -> None:
+    detached(shared, "--memory", "64", "sleep", "60")
     browser.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
-    browser.open(f"{web.rm.url}/cluster/nodes")
+    browser.open(f"{shared.rm.url}/cluster/nodes")
     read = "const one = document.querySelector('time'); return [one.innerText, one.dateTime]"
     shown, full = browser.run(read)
     assert shown == full[11:19] and browser.text("footer").startswith("Times are UTC.")
@@ -116,7 +116,7 @@ def test_times_are_shown_in_utc_or_in_the_browsers_zone(web: WebCluster, browser
     shown, full = browser.run(read)
     hours = f"{(int(full[11:13]) + 9) % 24:02d}"
     assert shown.endswith(f"{hours}{full[13:19]}") and "Times are Asia/Tokyo." in browser.text("footer")
-    browser.open(f"{web.rm.url}/cluster/apps")
+    browser.open(f"{shared.rm.url}/cluster/apps")
     assert "Times are Asia/Tokyo." in browser.text("footer"), "the zone holds for all pages"
     browser.run("document.querySelector('footer button').click()")
     shown, full = browser.run(read)
@@ -124,28 +124,28 @@ def test_times_are_shown_in_utc_or_in_the_browsers_zone(web: WebCluster, browser
     assert browser.complaints() == []
 
 
-def test_an_application_with_a_hostile_name_is_shown_harmlessly(web: WebCluster, browser: Browser) -> None:
+def test_an_application_with_a_hostile_name_is_shown_harmlessly(shared: WebCluster, browser: Browser) -> None:
     name = "<img src=x onerror=\"document.title='owned'\">\u202egnp</title><script>document.title='owned'</script>"
-    application = web.rm("POST", "/ws/v1/cluster/apps/new-application").json["application-id"]
+    application = shared.rm("POST", "/ws/v1/cluster/apps/new-application").json["application-id"]
     body = {"application-id": application, "application-name": name,
             "am-container-spec": {"commands": {"command": f"printf '%s' '{name}'; sleep 60 # <b>"}},
             "resource": {"memory": 64, "vCores": 0}, "application-tags": {"tag": ["<i>", "'\">"]}}  # fmt: skip
-    assert web.rm("POST", "/ws/v1/cluster/apps", body).status == 202
-    web.yopp("wait", application, "--for", "RUNNING")
+    assert shared.rm("POST", "/ws/v1/cluster/apps", body).status == 202
+    shared.yopp("wait", application, "--for", "RUNNING")
     for page in ("/cluster/apps", f"/cluster/app/{application}", "/cluster/apps/RUNNING", "/cluster"):
-        browser.open(web.rm.url + page)
+        browser.open(shared.rm.url + page)
         browser.until(lambda: browser.text("#link") == "live", "live")
         assert "owned" not in browser.driver.title
         assert (
             browser.run("return document.querySelectorAll('main img, main script, main b, main i').length")
             == 0
         )
-    browser.open(f"{web.rm.url}/cluster/apps")
+    browser.open(f"{shared.rm.url}/cluster/apps")
     assert (
         browser.table()[0]["Name"].startswith("<img src=x onerror=")
         and "\\u202e" in browser.table()[0]["Name"]
     )
-    browser.open(f"{web.rm.url}/cluster/app/{application}")
+    browser.open(f"{shared.rm.url}/cluster/app/{application}")
     (container,) = browser.table()[-1:]
     assert browser.facts()["Application Tags"] == "<i>, '\">" and container
     listed = browser.run(
@@ -161,13 +161,15 @@ def test_an_application_with_a_hostile_name_is_shown_harmlessly(web: WebCluster,
     assert browser.complaints() == []
 
 
-def test_a_container_page_has_yarns_rows_and_follows_a_promotion(web: WebCluster, browser: Browser) -> None:
-    job = detached(web, "-n", "1", "-O", "--memory", "64", "sleep", "60")
-    web.yopp("wait", job, "--for", "RUNNING")
+def test_a_container_page_has_yarns_rows_and_follows_a_promotion(
+    shared: WebCluster, browser: Browser
+) -> None:
+    job = detached(shared, "-n", "1", "-O", "--memory", "64", "sleep", "60")
+    shared.yopp("wait", job, "--for", "RUNNING")
     find = ("--app", job, "--type", "O", "--state", "RUNNING")
-    container = wait_until(lambda: web.yopp.containers(*find))[0]["id"]
-    browser.open(f"{web.rm.url}/cluster/container/{container}")
-    assert browser.driver.current_url == f"{web.nm.url}/node/container/{container}"
+    container = wait_until(lambda: shared.yopp.containers(*find))[0]["id"]
+    browser.open(f"{shared.rm.url}/cluster/container/{container}")
+    assert browser.driver.current_url == f"{shared.nm.url}/node/container/{container}"
     assert browser.texts(".facts dt")[: len(YARNS_CONTAINER_ROWS)] == YARNS_CONTAINER_ROWS
     facts = browser.facts()
     assert (facts["ContainerID"], facts["ContainerState"], facts["ExitStatus"]) == (
@@ -176,60 +178,60 @@ def test_a_container_page_has_yarns_rows_and_follows_a_promotion(web: WebCluster
         "N/A",
     )
     assert (facts["ExecutionType"], facts["TotalMemoryNeeded"]) == ("OPPORTUNISTIC", "64")
-    web.yopp("container", "promote", container)
+    shared.yopp("container", "promote", container)
     browser.until(lambda: browser.facts()["ExecutionType"] == "GUARANTEED", "promoted")
-    web.yopp("container", "kill", container)
+    shared.yopp("container", "kill", container)
     browser.until(lambda: "KILLED_BY_APPMASTER" in browser.facts()["ExitStatus"], "killed")
     for bad, text in (
         ("container_1_0001_01_000001", "Unknown Container. Container might have completed, please go back"),
         ("nonsense", "Invalid containerId nonsense"),
     ):
-        browser.open(f"{web.nm.url}/node/container/{bad}")
+        browser.open(f"{shared.nm.url}/node/container/{bad}")
         assert text in browser.text()
 
 
-def test_logs_follow_to_the_end_and_are_harmless(web: WebCluster, browser: Browser) -> None:
+def test_logs_follow_to_the_end_and_are_harmless(shared: WebCluster, browser: Browser) -> None:
     script = "printf 'caf\\303\\251 \\033[31mred \\342\\200\\256x <b>\\n'"
     script += "; until [ -e go ]; do sleep 0.1; done; echo after"
-    job = detached(web, "--memory", "64", "sh", "-c", f"cd {web.yopp.home}; {script}")
-    web.yopp("wait", job, "--for", "RUNNING")
+    job = detached(shared, "--memory", "64", "sh", "-c", f"cd {shared.yopp.home}; {script}")
+    shared.yopp("wait", job, "--for", "RUNNING")
     found = ("--app", job, "--state", "RUNNING")
-    container = wait_until(lambda: [one for one in web.yopp.containers(*found) if not one["yopp"]["am"]])[0][
-        "id"
-    ]
-    browser.open(f"{web.nm.url}/node/containerlogs/{container}/root")
+    container = wait_until(lambda: [one for one in shared.yopp.containers(*found) if not one["yopp"]["am"]])[
+        0
+    ]["id"]
+    browser.open(f"{shared.nm.url}/node/containerlogs/{container}/root")
     browser.until(lambda: "caf\u00e9 \\e[31mred \\u202ex <b>" in browser.texts("pre")[1], "the first line")
     assert browser.texts("h2") == ["stderr", "stdout"]
     assert browser.run("return document.querySelectorAll('pre b').length") == 0
-    Path(web.yopp.home, "go").touch()
+    Path(shared.yopp.home, "go").touch()
     browser.until(lambda: browser.texts("pre")[1].endswith("after"), "the last line")
     browser.until(lambda: browser.run("return document.querySelectorAll('pre.ended').length") == 2, "the end")
     assert browser.complaints() == []
 
 
-def test_a_log_of_one_enormous_line_comes_in_pieces(web: WebCluster, browser: Browser) -> None:
+def test_a_log_of_one_enormous_line_comes_in_pieces(shared: WebCluster, browser: Browser) -> None:
     job = detached(
-        web, "--memory", "64", "sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x; echo; printf end"
+        shared, "--memory", "64", "sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x; echo; printf end"
     )
-    web.yopp("wait", job)
-    container = next(one for one in web.yopp.containers("-a", "--app", job) if not one["yopp"]["am"])["id"]
-    browser.open(f"{web.nm.url}/node/containerlogs/{container}/root")
+    shared.yopp("wait", job)
+    container = next(one for one in shared.yopp.containers("-a", "--app", job) if not one["yopp"]["am"])["id"]
+    browser.open(f"{shared.nm.url}/node/containerlogs/{container}/root")
     browser.until(lambda: browser.texts("pre")[1].endswith("end"), "the end")
     assert browser.run("return document.querySelectorAll('pre')[1].textContent.length") <= 65536
-    part = web.nm.get(f"/node/containerlogs/{container}/root/stdout?start=0")
+    part = shared.nm.get(f"/node/containerlogs/{container}/root/stdout?start=0")
     assert len(part.body) == int(part.headers["x-log-position"]) == 256 * 1024
 
 
-def test_every_page_fits_a_phone_in_dark_and_in_light(web: WebCluster, browser: Browser) -> None:
-    job = detached(web, "-n", "5", "-O", "--memory", "64", "sleep", "60")
-    web.yopp("wait", job, "--for", "RUNNING")
-    container = wait_until(lambda: web.yopp.containers("--app", job, "--state", "RUNNING"))[-1]["id"]
+def test_every_page_fits_a_phone_in_dark_and_in_light(shared: WebCluster, browser: Browser) -> None:
+    job = detached(shared, "-n", "5", "-O", "--memory", "64", "sleep", "60")
+    shared.yopp("wait", job, "--for", "RUNNING")
+    container = wait_until(lambda: shared.yopp.containers("--app", job, "--state", "RUNNING"))[-1]["id"]
     pages = [
-        *(web.rm.url + path for path in ("/cluster", "/cluster/nodes", "/cluster/apps", "/cluster/scheduler")),
-        f"{web.rm.url}/cluster/app/{job}", f"{web.rm.url}/cluster/app/application_1_0001",
-        *(web.nm.url + path for path in ("/node", "/node/allContainers", "/node/allApplications")),
-        f"{web.nm.url}/node/application/{job}", f"{web.nm.url}/node/container/{container}",
-        f"{web.nm.url}/node/containerlogs/{container}/root",
+        *(shared.rm.url + path for path in ("/cluster", "/cluster/nodes", "/cluster/apps", "/cluster/scheduler")),
+        f"{shared.rm.url}/cluster/app/{job}", f"{shared.rm.url}/cluster/app/application_1_0001",
+        *(shared.nm.url + path for path in ("/node", "/node/allContainers", "/node/allApplications")),
+        f"{shared.nm.url}/node/application/{job}", f"{shared.nm.url}/node/container/{container}",
+        f"{shared.nm.url}/node/containerlogs/{container}/root",
     ]  # fmt: skip
     browser.size(380, 800)
     grounds = set()

