@@ -254,9 +254,12 @@ def test_follow_waits_for_a_queued_container_and_ends_with_it(cli: Cli, logged: 
 
 
 def test_follow_of_several_interleaves_by_line(cli: Cli, logged: Cluster) -> None:
+    written = write(logged.run_dir, 2, 1, b"first\n")
+
     def end() -> None:
         wait_for(lambda: len(logged.asked("getContainers")) >= 2)
-        write(logged.run_dir, 2, 1, b"first\nmore\n")
+        with (written / "stdout").open("ab") as log:  # a file that is made anew is read from its start
+            log.write(b"more\n")
         logged.statuses = {
             one: ContainerStatus(
                 one, ContainerState.DONE, ExecutionType.OPPORTUNISTIC, Resource(), exit_status=0
