@@ -220,12 +220,12 @@ def yopp() -> Iterator[Yopp]:
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    """Where containers of all users can work, as below /var/lib/yopp."""
-    made = Path(tempfile.mkdtemp(prefix="yopp-users-"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
+def place(yopp: Yopp) -> Path:
+    """Where containers of all users can work, as below /var/lib/yopp; removed when the daemons that write there have
+    ended."""
+    made = yopp.home / "place"
+    made.mkdir()
+    return made
 
 
 @pytest.fixture
