@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from executor.light import Record
 from executor.records import ContainerState, ExecutionType, Resource
+from yarnopp_cli.errors import UsageError
 from yarnopp_cli.records import (
     client_protocol,
     container_protocol,
@@ -23,11 +24,12 @@ from yarnopp_cli.records import (
     master_protocol,
     tracker_protocol,
 )
+from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.reports import ApplicationReport, ContainerReport, JobSummary, NodeReport
 from yarnopp_cli.records.requests import ContainerLaunchContext, ResourceRequest
 from yarnopp_cli.rpc.methods import methods_of
-from yarnopp_cli.rpc.plain import MessageError, decode, decode_answer, encode
+from yarnopp_cli.rpc.plain import MessageError, decode, decode_answer, encode, encode_call
 from yarnopp_cli.rpc.wire import WireError, response_of
 
 PROTOCOLS = (client_protocol, job_protocol, container_protocol, master_protocol, tracker_protocol)
@@ -201,3 +203,18 @@ def test_enums_travel_by_value() -> None:
 def test_a_line_that_is_no_answer_is_refused_however_deep_it_is(line: bytes) -> None:
     with pytest.raises(WireError):
         decode_answer(line, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("caf\udce9", r"b'caf\xe9'"), ("\udcff \U0001f600", r"b'\xff \xf0\x9f\x98\x80'")]
+)
+def test_text_of_other_bytes_is_refused_by_its_name(name: str, told: str) -> None:
+    request = KillApplicationRequest("application_1_0001", name)
+    with pytest.raises(UsageError) as refused:
+        encode_call(1, request)
+    assert refused.value.message == f"{told} is not UTF-8"
+
+
+def test_text_beyond_ascii_arrives() -> None:
+    line = encode_call(1, KillApplicationRequest("application_1_0001", 'caf\u00e9 "\U0001f600"'))
+    assert json.loads(line)["params"]["diagnostics"] == 'caf\u00e9 "\U0001f600"'

@@ -9,12 +9,13 @@ Decisions: two-codecs.
 from __future__ import annotations
 
 import _json  # what json itself calls; to import json takes a millisecond, for its regular expressions
+import os
 
 from executor import plain
 from executor.hints import Any, TypeVar
 from executor.plain import encode as encode
 
-from ..errors import YoppError
+from ..errors import UsageError, YoppError
 from ..records.methods import Request
 from .wire import INVALID_REQUEST, MAX_LINE_BYTES, Answer, Calls, WireError, error_of, response_of
 
@@ -29,9 +30,7 @@ class _Reading:
 
 
 _scan: Any = _json.make_scanner(_Reading)  # type: ignore[arg-type]
-_write: Any = _json.make_encoder(
-    None, encode, _json.encode_basestring_ascii, None, ":", ",", False, False, True
-)
+_write: Any = _json.make_encoder(None, encode, _json.encode_basestring, None, ":", ",", False, False, True)
 
 
 class MessageError(YoppError):
@@ -43,9 +42,18 @@ class TooLargeError(MessageError):
 
 
 def encode_call(call_id: int, request: Request[Any]) -> bytes:
-    """The line that makes a call. Raises TooLargeError for a line that no daemon accepts."""
+    """The line that makes a call. Raises TooLargeError for a line that no daemon accepts, and UsageError for text that
+    is not UTF-8, such as an argument with other bytes."""
     message = {"jsonrpc": "2.0", "id": call_id, "method": request.METHOD, "params": encode(request)}
-    line = "".join(_write(message, 0)).encode() + b"\n"
+    try:
+        line = "".join(_write(message, 0)).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        begun, end = error.object.rfind('"', 0, error.start) + 1, error.object.index('"', error.start)
+        raise UsageError(
+            f"{os.fsencode(error.object[begun:end])!r} is not UTF-8",
+            because="daemons take, store and show UTF-8 text",
+            hint="re-encode it",
+        ) from None
     if len(line) > MAX_LINE_BYTES:
         raise TooLargeError(
             f"{request.METHOD} is too large to be sent",

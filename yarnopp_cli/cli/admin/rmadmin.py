@@ -212,7 +212,7 @@ def state(
             because=f"it has {', '.join(_ACTIONS)}",
             hint="yopp rmadmin state check",
         )
-    path = run_dir.rm_state_file
+    path, file = run_dir.rm_state_file, None if file == "-" else file
     if action == "import":
         return _import(session, file)
     records, report = transfer.examine(path)

@@ -452,8 +452,9 @@ def write_bytes(data: bytes) -> None:
     """Write bytes to stdout at once. Raises OutputClosedError."""
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        if data:  # an unbuffered stream would write nothing, and find that its terminal has gone
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
     except (OSError, ValueError) as problem:
         raise OutputClosedError(problem) from problem
 
