@@ -195,6 +195,11 @@ class ContainerBook:
         ]
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no container runs or waits."""
+        return not self._live
+
+    @property
     def queue_length(self) -> int:
         """How many containers of both types are queued."""
         return len(self._guaranteed) + len(self._opportunistic)

@@ -252,7 +252,7 @@ def test_it_registers_with_what_it_has_and_announces_itself_once(world: World) -
     assert register.request.pid == 77
     first, beat = world.tell(answered(registered(heartbeat_interval_ms=500)))
     assert first == AnnounceReady()
-    assert (beat.request.secret, beat.request.wait_ms) == ("s3", 500)
+    assert (beat.request.secret, beat.request.wait_ms) == ("s3", 1500)
     world.tell(lost("gone"))
     world.until(101.0)
     world.tell(CONNECTED)
@@ -290,6 +290,16 @@ def test_a_change_is_told_at_once_and_at_most_two_heartbeats_are_unanswered(node
     assert beat.containers[0].exit_status == 7
     assert beats(node.answer()) == []
     assert len(node.unanswered) == 1
+
+
+def test_the_rm_may_hold_the_heartbeat_of_a_node_without_containers_for_three_intervals(node: World) -> None:
+    before = len(node.commands)
+    node.run_one()
+    node.answer()
+    node.exited(1)
+    node.answer()
+    node.answer()
+    assert [beat.wait_ms for beat in beats(node.commands[before:])] == [1000, 1000, 3000]
 
 
 def test_ends_are_repeated_until_acknowledged_and_then_forgotten(node: World) -> None:

@@ -23,6 +23,8 @@ BACKOFF_MAX = 1.0
 OPPORTUNISTIC_GAPS = 2
 """How many gaps news of opportunistic containers alone waits after the last heartbeat, and at least one after the
 change: the node has started the next containers by then, and what the ended ones leave is allocated to nobody."""
+IDLE_INTERVALS = 3
+"""For so many intervals the RM may hold the heartbeat of a node without containers, which has nothing to tell."""
 QUICK_ANSWERS = 5
 """So many quick answers without news mean that the RM does not hold heartbeats: then the interval holds."""
 
@@ -64,6 +66,8 @@ class ResourceManagerLink:
         self.state = LinkState.IDLE
         self.queueing = False
         """Whether containers queue at the node: then no news is urgent, since its vcores are not idle meanwhile."""
+        self.idle = False
+        """Whether the node has no containers."""
         self._gap = 0.0 if periodic else gap
         self._last_sent = float("-inf")
         self.interval = interval
@@ -97,7 +101,7 @@ class ResourceManagerLink:
     @property
     def wait_ms(self) -> int:
         """How long the RM may hold the answer to a heartbeat."""
-        return 0 if self._periodic else int(self.interval * 1000)
+        return 0 if self._periodic else int(self.interval * 1000) * (IDLE_INTERVALS if self.idle else 1)
 
     # -- connecting and registering --------------------------------------------------------------------
 

@@ -253,6 +253,7 @@ class NodeManager:
         if self._scheduler.health_report and self._scheduler.queue_length:
             self._give_back_queued(self._scheduler.health_report)
         self._link.queueing = self._scheduler.queue_length > 0
+        self._link.idle = self._scheduler.is_idle
         if self._ending is not None:
             self._go_on_ending(self._ending)
         elif self._link.heartbeat_due(self._now):
