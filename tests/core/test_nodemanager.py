@@ -292,6 +292,14 @@ def test_a_change_is_told_at_once_and_at_most_two_heartbeats_are_unanswered(node
     assert len(node.unanswered) == 1
 
 
+def test_the_first_measurement_of_a_node_is_told_at_once(node: World) -> None:
+    before = len(node.commands)
+    for megabytes in (700, 800):
+        node.tell(happened.UsageSampled({}, ResourceUtilization(megabytes, 0.5)))
+    (beat,) = beats(node.commands[before:])
+    assert beat.node_utilization == ResourceUtilization(700, 0.5)
+
+
 def test_the_rm_may_hold_the_heartbeat_of_a_node_without_containers_for_three_intervals(node: World) -> None:
     before = len(node.commands)
     node.run_one()
@@ -403,6 +411,9 @@ def test_periodic_heartbeats_wait_for_their_interval() -> None:
 
 
 def test_usage_of_running_containers_goes_with_heartbeats_at_most_once_a_second(node: World) -> None:
+    node.tell(happened.UsageSampled({}, ResourceUtilization(1, 0.1)))  # the first one is told at once
+    while len(node.unanswered) > 1:
+        node.answer()
     node.run_one()
     node.answer(at=100.2)
     usage = {cid(1): ContainerUsage(cpu_seconds=1.0, memory_bytes=500, sampled_at=101.0)}

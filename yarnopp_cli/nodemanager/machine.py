@@ -172,7 +172,8 @@ class NodeManager:
                 self._connect()
             case executor_events.UsageSampled():
                 self._pass(event)
-                self._reporter.sampled(event, now)
+                if self._reporter.sampled(event, now):
+                    self._link.changed(now)
             case executor_events.WallClockStepped():
                 self._wall_offset = event.offset
                 if self._proxy is not None:

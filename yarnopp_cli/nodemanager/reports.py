@@ -70,12 +70,14 @@ class NodeReporter:
         """The node is alive at ``now_ms`` (epoch milliseconds); the first time counts."""
         self._started_at_ms = self._started_at_ms or now_ms
 
-    def sampled(self, event: UsageSampled, now: float) -> None:
-        """All containers were measured."""
+    def sampled(self, event: UsageSampled, now: float) -> bool:
+        """All containers were measured. Returns whether nothing was known of the node before."""
+        is_first = self._node_utilization == ResourceUtilization()
         self._meter.sampled(event.usages)
         self.traces.sampled(event.usages, event.node, now)
         self._node_utilization = event.node
         self._usage_is_new = True
+        return is_first
 
     def registration(self) -> RegisterNodeManagerRequest:
         """The node and everything it has."""
