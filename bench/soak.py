@@ -53,9 +53,11 @@ MOST = {"records, MB": 8.0, "log of records, MB": 2 * LONGEST_LOG / (1 << 20), "
 """The figures that may grow up to this size: records are compacted once they have grown; SQLite's log is truncated by
 the first checkpoint that finds it too long, and there is one for each 20 MB of it; a node keeps the slots that it
 needed at once in the last minute."""
-UNFINISHED = {"descriptors of nm-45454": 2, "descriptors of nm-45455": 2, "processes": 2, "cgroups": 10}
-"""What slots that are being made or removed have: a socket, or a launcher, or five cgroups. Whatever is lost for each
-container or each round is many times as much."""
+SOCKETS = 3
+"""Of a slot: one to its launcher, and a pair by which the next container is told to begin."""
+UNFINISHED = {"descriptors of nm-45454": 3, "descriptors of nm-45455": 3, "processes": 2, "cgroups": 10}
+"""What slots that are being made or removed have: their sockets, or a launcher, or five cgroups. Whatever is lost for
+each container or each round is many times as much."""
 SIZES = {"nodes": 2, "vcores": 2, "memory": 1024}
 
 
@@ -166,19 +168,21 @@ class Soak:
 
     def settled(self) -> dict[str, float]:
         """What is held once nothing runs: slots, and beside them descriptors of each daemon, processes, cgroups and
-        files of records. A slot has one launcher and one socket, and all its other files are in its cgroups."""
+        files of records. A slot has one launcher and three sockets; all its other files are in its cgroups, and opened
+        when the first of its containers is measured."""
         self._cluster.rm.close()
         self._cluster.rm = Connection(self._cluster.socket)
         self._cluster.until_empty()
         found: dict[str, float] = {}
+        groups = list(self._cluster.groups())
+        slots = {tuple(path.split(os.sep)[-2:]) for path in groups if slot_in(path)}
         for daemon in self._run_dir.daemons():
             names = [os.path.realpath(one) for one in Path(f"/proc/{daemon.process.pid}/fd").iterdir()]
             others = [name for name in names if slot_in(name) is None]
-            slots = {slot_in(name) for name in names} - {None}
-            found[f"descriptors of {daemon.name}"] = len(others) - len(slots)
-        groups = list(self._cluster.groups())
+            sockets = SOCKETS * sum(node == daemon.name for node, _ in slots)
+            found[f"descriptors of {daemon.name}"] = len(others) - sockets
         others = [path for path in groups if slot_in(path) is None]
-        found["slots"] = len({tuple(path.split(os.sep)[-2:]) for path in groups if slot_in(path)})
+        found["slots"] = len(slots)
         parents = {pid: one[0] for pid, one in processes().items()}
         found["processes"] = len(tree(parents, self._cluster.pids())) - found["slots"]
         found["cgroups"] = len(others)
