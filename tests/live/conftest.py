@@ -235,12 +235,18 @@ def cluster(yopp: Yopp) -> Yopp:
     return yopp
 
 
-@contextlib.contextmanager
-def one_cluster() -> Iterator[Yopp]:
-    """The same for all tests of a module that leave a cluster as it was but for ended applications."""
+@pytest.fixture(scope="module")
+def _shared() -> Iterator[Yopp]:
     with a_yopp(Yopp) as program:
         program("up", "--vcores", "2", "--memory", "1024")
         yield program
+
+
+@pytest.fixture
+def shared(_shared: Yopp) -> Iterator[Yopp]:
+    """The same for all tests of a module that ask for it: nothing runs there, but applications have ended."""
+    yield _shared
+    empty(_shared)
 
 
 def empty(yopp: Yopp) -> None:

@@ -14,28 +14,19 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .conftest import Yopp, empty, one_cluster, wait_until
+from .conftest import Yopp, wait_until
 
 pytestmark = pytest.mark.live
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Yopp]:
-    with one_cluster() as program:
-        yield program
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
-    used = request.getfixturevalue("cluster") if "cluster" in request.fixturenames else None
-    yield
-    if used is not None:
-        empty(used)
+@pytest.fixture
+def cluster(shared: Yopp) -> Yopp:
+    return shared
 
 
 def running(yopp: Yopp) -> int:

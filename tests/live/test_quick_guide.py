@@ -8,26 +8,12 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from .conftest import Yopp, empty, one_cluster, wait_until
+from .conftest import Yopp, wait_until
 
 pytestmark = pytest.mark.live
-
-
-@pytest.fixture(scope="module")
-def one() -> Iterator[Yopp]:
-    with one_cluster() as program:
-        yield program
-
-
-@pytest.fixture
-def shared(one: Yopp) -> Iterator[Yopp]:
-    """The same for all that only add ended applications to it."""
-    yield one
-    empty(one)
 
 
 PI = (

@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .conftest import Yopp, empty, one_cluster, wait_until
+from .conftest import Yopp, wait_until
 
 pytestmark = pytest.mark.live
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Yopp]:
-    with one_cluster() as program:
-        yield program
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
-    used = request.getfixturevalue("cluster") if "cluster" in request.fixturenames else None
-    yield
-    if used is not None:
-        empty(used)
+@pytest.fixture
+def cluster(shared: Yopp) -> Yopp:
+    return shared
 
 
 def test_each_task_of_a_sweep_runs_its_own_line(cluster: Yopp, tmp_path: Path) -> None:

@@ -205,14 +205,12 @@ def test_a_line_that_is_no_answer_is_refused_however_deep_it_is(line: bytes) -> 
         decode_answer(line, {})
 
 
-@pytest.mark.parametrize(
-    ("name", "told"), [("caf\udce9", r"b'caf\xe9'"), ("\udcff \U0001f600", r"b'\xff \xf0\x9f\x98\x80'")]
-)
-def test_text_of_other_bytes_is_refused_by_its_name(name: str, told: str) -> None:
+@pytest.mark.parametrize("name", ["caf\udce9", "\udcff \U0001f600", "half a pair: \ud800"])
+def test_text_of_other_bytes_is_refused_by_its_name(name: str) -> None:
     request = KillApplicationRequest("application_1_0001", name)
     with pytest.raises(UsageError) as refused:
         encode_call(1, request)
-    assert refused.value.message == f"{told} is not UTF-8"
+    assert refused.value.message == f"{name!a} is not UTF-8"
 
 
 def test_text_beyond_ascii_arrives() -> None:

@@ -9,7 +9,6 @@ Decisions: two-codecs.
 from __future__ import annotations
 
 import _json  # what json itself calls; to import json takes a millisecond, for its regular expressions
-import os
 
 from executor import plain
 from executor.hints import Any, TypeVar
@@ -50,7 +49,7 @@ def encode_call(call_id: int, request: Request[Any]) -> bytes:
     except UnicodeEncodeError as error:
         begun, end = error.object.rfind('"', 0, error.start) + 1, error.object.index('"', error.start)
         raise UsageError(
-            f"{os.fsencode(error.object[begun:end])!r} is not UTF-8",
+            f"{error.object[begun:end]!a} is not UTF-8",
             because="daemons take, store and show UTF-8 text",
             hint="re-encode it",
         ) from None
