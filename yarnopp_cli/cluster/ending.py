@@ -6,10 +6,12 @@ Every call is idempotent and holds the lock of the run directory. Prints nothing
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Sequence
 
-from executor.light import Record
+from executor.light import Record, replace
+from executor.linux.slots.marks import is_ours
 
 from ..errors import ShuttingDownError, YoppError
 from ..records.client_protocol import ShutdownClusterRequest
@@ -58,9 +60,9 @@ def take_down(
         return DownReport((), cleanup.Cleared())
     run_dir.check()
     set_aside(run_dir)
-    with run_dir.lock(timeout if lock_timeout is None else lock_timeout):
+    with run_dir.lock(timeout if lock_timeout is None else lock_timeout, force=force):
         forget_watched(run_dir)  # before anything else, so that no daemon is restarted meanwhile
-        daemons = run_dir.daemons()
+        daemons = _daemons(run_dir, force)
         left: Sequence[ProcessId] = [daemon.process for daemon in daemons]
         for process in left:
             process.send(signal.SIGCONT)  # a stopped process could not answer the request to end
@@ -70,8 +72,10 @@ def take_down(
             # The RM ends after the nodes that it knows. A node that is starting or has lost it is not told.
             wait_for_end(left[:1], timeout)
             left = wait_for_end(left, ALONE_SECONDS)
+        elif not keep_containers:  # the nodes may have records that nobody can read any more
+            _end_with_containers(daemons)
         _end(daemons, left, grace=min(TERM_SECONDS, timeout), force=force)
-        cleared = cleanup.Cleared()
+        cleared, started = cleanup.Cleared(), as_started(run_dir)
         if not keep_containers:
             configuration = running_configuration(run_dir)
             where = cleanup.places(run_dir, configuration)
@@ -79,11 +83,19 @@ def take_down(
             ports = frozenset(cleanup.known_ports(run_dir, where)) if keep_applications else None
             cleared = cleanup.clear(run_dir, where, ports=ports)
             if not keep_applications:
-                as_started(run_dir).forget_rm_state()
+                started.forget_rm_state()
         forget_watched(run_dir)
         run_dir.remove_stale_files()
         if not keep_applications:
             forget_cluster(run_dir, keep_plan=keep_containers)
+        kept = run_dir.stale_files()
+        if not (keep_containers or keep_applications):
+            kept += tuple(filter(os.path.lexists, (run_dir.site_file, started.rm_state_file)))
+        if kept:
+            problem = (
+                f"{', '.join(kept)} cannot be removed: the next cluster in this run directory would find it"
+            )
+            cleared = replace(cleared, problems=(*cleared.problems, problem))
     return DownReport(tuple(daemon.name for daemon in daemons), cleared)
 
 
@@ -96,24 +108,52 @@ def stop_daemon(run_dir: RunDir, name: str, *, force: bool = False, timeout: flo
     """
     if not run_dir.exists():
         return False
-    with run_dir.lock(timeout):
+    run_dir.check()
+    with run_dir.lock(timeout, force=force):
         wanted = name in watched_names(run_dir)
         forget_watched(run_dir, name)
-        daemon = run_dir.daemon(name)
+        daemon = next((one for one in _daemons(run_dir, force) if one.name == name), None)
         if daemon is not None:
             _end([daemon], [daemon.process], grace=timeout, force=force)
             run_dir.remove_stale_files()
         return daemon is not None or wanted
 
 
+def _daemons(run_dir: RunDir, force: bool) -> tuple[Daemon, ...]:
+    """The running daemons; with ``force`` also those whose pid files are lost or damaged: processes of this user with
+    the arguments of a daemon of this run directory."""
+    found = run_dir.daemons()
+    if not force:
+        return found
+    from .launching import daemon_of
+
+    known = {one.process for one in found}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        process = ProcessId.of(pid) if daemon_of(pid, run_dir) else None
+        # Read again: the start time is now known, and the process may be another one than before.
+        if (
+            process is not None
+            and process not in known
+            and is_ours(pid)
+            and (name := daemon_of(pid, run_dir))
+        ):
+            found += (Daemon(name, int(name.partition("-")[2] or 0), process),)
+    return tuple(sorted(found, key=lambda one: one.port))
+
+
 def _end_in_turn(daemons: Sequence[Daemon], *, force: bool, timeout: float) -> Sequence[ProcessId]:
     """End the RM, then have the nodes end with their containers; the processes of nodes that still run."""
     rm = [daemon for daemon in daemons if daemon.name == "rm"]
     _end(rm, [daemon.process for daemon in rm], grace=timeout, force=force)
-    nodes = [daemon.process for daemon in daemons if daemon not in rm]
+    return wait_for_end(_end_with_containers(daemons), timeout)
+
+
+def _end_with_containers(daemons: Sequence[Daemon]) -> Sequence[ProcessId]:
+    """Ask the nodes to end with their containers; their processes."""
+    nodes = [daemon.process for daemon in daemons if daemon.port]
     for process in nodes:
         process.send(END_NODE)
-    return wait_for_end(nodes, timeout)
+    return nodes
 
 
 def _end(daemons: Sequence[Daemon], processes: Sequence[ProcessId], *, grace: float, force: bool) -> None:

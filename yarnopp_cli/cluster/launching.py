@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from executor.light import Record
+from executor.linux.procfs import read_bytes
 
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError, reason_of
@@ -103,6 +104,17 @@ def command_line(order: Order) -> list[str]:
     """The command that starts the daemon: this interpreter, with ``-P`` so that no module is imported from
     the current directory."""
     return [sys.executable, "-P", "-m", order.module, *order.arguments]
+
+
+def daemon_of(pid: int, run_dir: RunDir) -> str:
+    """The name of the daemon of this run directory that a process is by its arguments; "" for any other process."""
+    match read_bytes(f"/proc/{pid}/cmdline").decode("utf-8", "replace").split("\0")[1:]:
+        case ["-P", "-m", module, kind, "--run-dir", path, *more] if (module, path) == (
+            DAEMONS,
+            run_dir.path,
+        ):
+            return {"resourcemanager": "rm", "nodemanager": f"nm-{more[1]}"}.get(kind, "")
+    return ""
 
 
 def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -90,10 +90,10 @@ def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
     """Remove the files that describe a cluster that has ended. Logs are kept."""
     names = [SITE]
     if not keep_plan:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             names += [NODES, TOKEN, *(name for name in os.listdir(run_dir.path) if name.endswith(PORT))]
     for name in names:
-        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+        with contextlib.suppress(OSError):
             os.unlink(os.path.join(run_dir.path, name))
     if run_dir.socket_dir != run_dir.path:
         for directory in (run_dir.socket_dir, os.path.dirname(run_dir.socket_dir)):

@@ -305,18 +305,25 @@ class RunDir(Record):
         under the lock."""
         found = self.stale_files()
         for path in found:
-            with suppress(FileNotFoundError, IsADirectoryError):
+            with suppress(OSError):
                 os.unlink(path)
         return found
 
     @contextmanager
-    def lock(self, timeout: float = 30.0) -> Iterator[None]:
-        """Hold the lock for starting and stopping daemons. YoppError if another process holds it for
-        ``timeout`` s."""
+    def lock(self, timeout: float = 30.0, *, force: bool = False) -> Iterator[None]:
+        """Hold the lock for starting and stopping daemons. YoppError if another process holds it for ``timeout`` s, or
+        if the file cannot be opened: with ``force``, the body runs without a lock then."""
         try:
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            descriptor = _open_lock(self.lock_file)
         except OSError as error:
-            raise _unusable(self.lock_file, "", error) from None
+            if not force:
+                raise YoppError(
+                    f"cannot lock {self.lock_file}",
+                    because=reason_of(error),
+                    hint="mend what the reason names, or end the cluster without a lock: `yopp down --force`",
+                ) from None
+            yield
+            return
         try:
             _acquire(descriptor, self.lock_file, timeout)
             yield
@@ -468,6 +475,18 @@ def _holder(path: str) -> ProcessId | None:
         os.close(descriptor)
 
 
+def _open_lock(path: str) -> int:
+    """The file of the lock, for reading only where a read-only directory has one: flock(2) needs no more. Raises
+    OSError."""
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
+    except OSError:
+        with suppress(OSError):
+            return os.open(path, os.O_RDONLY | flags)
+        raise
+
+
 def _acquire(descriptor: int, path: str, timeout: float) -> None:
     import fcntl
 
@@ -478,7 +497,9 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
             break
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                holder = "unknown"
+                with suppress(OSError):  # no regular file has that name
+                    holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or holder
                 raise YoppError(
                     "another yopp is starting or stopping this cluster",
                     because=f"process {holder} has held {path} for over {timeout:.3g} s",

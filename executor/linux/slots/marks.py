@@ -34,7 +34,6 @@ class Marked(Record):
 
 def marked_below(directory: str) -> Iterator[Marked]:
     """The processes of pools whose records are in a directory or below it."""
-    root, user = _identity("/"), os.getuid()
     mark, top = f"{MARK}=".encode(), f"{os.path.realpath(directory)}/"
     for name in filter(str.isdigit, os.listdir("/proc")):
         environment = f"/proc/{name}/environ"
@@ -48,12 +47,16 @@ def marked_below(directory: str) -> Iterator[Marked]:
             if not entry.startswith(mark):
                 continue
             state = os.fsdecode(entry.removeprefix(mark))
-            try:
-                ours = real_uid(found.pid) == user and _identity(f"/proc/{name}/root") == root
-            except OSError:  # it has ended
-                continue
-            if ours and f"{state}/".startswith(top):
+            if f"{state}/".startswith(top) and is_ours(found.pid):
                 yield Marked(found.pid, found.start, found.parent, state)
+
+
+def is_ours(pid: int) -> bool:
+    """Whether a process belongs to this user and has our root directory; False if it has ended."""
+    try:
+        return real_uid(pid) == os.getuid() and _identity(f"/proc/{pid}/root") == _identity("/")
+    except OSError:
+        return False
 
 
 def _identity(path: str) -> tuple[int, int]:

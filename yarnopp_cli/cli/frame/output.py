@@ -340,7 +340,11 @@ class Printer:
         if yes:
             return True
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
-            raise UsageError(question, because="there is no terminal for the question", hint="-y answers yes")
+            raise UsageError(
+                "nothing was changed",
+                because=f"there is no terminal for the question: {question}",
+                hint="-y answers yes",
+            )
         _talk(f"{harmless(question)} [y/N] ")
         answer = ""
         try:

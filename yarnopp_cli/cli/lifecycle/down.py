@@ -16,26 +16,33 @@ KeepContainers = Annotated[
         "yarn.resourcemanager.recovery.enabled is on, and ends them otherwise; `yopp down` ends them.",
     ),
 ]
-Force = Annotated[bool, option("--force", "Kill daemons that do not end when asked to.")]
+Force = Annotated[
+    bool,
+    option(
+        "--force",
+        "Kill daemons that do not end when asked to, also those that the run directory no longer leads to.",
+    ),
+]
 
 ANSWER_SECONDS = 3.0
 """The time limit for the ResourceManager to report what would be lost."""
 
 
-@command("down", "yopp down", "yopp down -y --force", needs=Needs.HOST, asks=True)
+@command("down", "yopp down", "yopp down --force", needs=Needs.HOST, asks=True)
 def down(
     session: Session, keep_containers: KeepContainers = False, force: Force = False, timeout: Timeout = None
 ) -> int:
     """End the cluster: its applications, its nodes and the ResourceManager.
 
-    It also removes the leftovers of killed daemons. If there are containers or waiting applications, it asks first.
+    It also removes the leftovers of killed daemons. If there are containers or waiting applications, it asks first,
+    unless -y or --force is given.
     The next `yopp up` starts with no state; `yopp report` still shows ended jobs. Succeeds if nothing is running.
     """
     from ...cluster.ending import STOP_SECONDS, take_down
     from ...daemons.state_transfer import stored_applications
 
     printer = session.printer
-    if not keep_containers and not may_end(session):
+    if not keep_containers and not force and not may_end(session):
         printer.note("nothing was ended")
         return EXIT_FAILURE
     forgets = not keep_containers and session.run_dir.daemon("rm") is None
