@@ -339,15 +339,16 @@ def test_each_of_two_watchers_hears_of_a_pause() -> None:
         assert told is not None and told.paused == 1
 
 
-def test_a_watch_is_answered_when_its_time_is_over() -> None:
+@pytest.mark.parametrize(("wait_ms", "seconds"), [(500, 0.5), (5000, 5), (2**63 - 1, 5)])
+def test_a_watch_is_answered_when_its_time_is_over(wait_ms: int, seconds: float) -> None:
     cluster, _ = cluster_with()
     job = Job(cluster)
     cluster.at(1)
     job.hear(job.watch())
-    watch = job.watch(wait_ms=500)
-    cluster.at(1.4)
+    watch = job.watch(wait_ms=wait_ms)
+    cluster.at(0.9 + seconds)
     assert not cluster.answered(watch)
-    cluster.at(1.5)
+    cluster.at(1 + seconds)
     assert not job.hear(watch).tasks.state
 
 

@@ -11,6 +11,7 @@ from yarnopp_cli.records.client_protocol import (
     WaitForApplicationsRequest,
     WaitForNodesRequest,
 )
+from yarnopp_cli.records.history import GetEventsRequest
 from yarnopp_cli.records.reports import YarnApplicationState
 
 from .rm_harness import Cluster, asks, done, status
@@ -159,3 +160,18 @@ def test_waiting_for_nodes() -> None:
     first.register()
     answer = cluster.take(waiting)
     assert answer.satisfied and [node.node_id for node in answer.nodes] == ["h1:1", "h2:1"]
+
+
+@pytest.mark.parametrize("wait_ms", [5_001, 2**31, 2**63 - 1])
+def test_a_call_is_answered_after_five_seconds_whatever_it_asks_for(wait_ms: int) -> None:
+    cluster = Cluster()
+    master = cluster.master()
+    waits = [
+        cluster.send(WaitForNodesRequest(2**31, wait_ms)),
+        cluster.send(WaitForApplicationsRequest((master.app_id,), wait_ms=wait_ms)),
+        cluster.send(GetEventsRequest(since=2**31, wait_ms=wait_ms)),
+    ]
+    cluster.at(4.9)
+    assert not any(map(cluster.answered, waits))
+    cluster.at(5.0)
+    assert all(map(cluster.answered, waits))

@@ -150,6 +150,8 @@ def refused(line: bytes) -> WireError:
         (b'{"id":1,"method":"\xed\xa0\x80"}', PARSE_ERROR, None),
         (b'{"id":1,"method":"allocate"} x', PARSE_ERROR, None),
         (b'{"id":1,"method":"a","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}", PARSE_ERROR, None),
+        (b'{"id":5,"method":"stopContainers","params":{"exit_status":NaN}}', PARSE_ERROR, 5),
+        (b'{"id":"five","method":"allocate","params":[-Infinity]}', PARSE_ERROR, "five"),
         (b"[]", INVALID_REQUEST, None),
         (b"null", INVALID_REQUEST, None),
         (b'{"method":"allocate"}', INVALID_REQUEST, None),

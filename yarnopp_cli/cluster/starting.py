@@ -243,8 +243,11 @@ class _Start:
         """Wait for all nodes of the plan to register; the resulting cluster."""
         wanted = len(plan.nodes)
         with Connection(self.run_dir.rm_socket) as connection:
-            request = WaitForNodesRequest(wanted, int(self._left() * 1000))
-            connection.call(request, timeout=self._left() + CALL_SECONDS)
+            satisfied = False
+            while not satisfied:
+                ends = time.monotonic() >= self.deadline
+                request = WaitForNodesRequest(wanted, int(self._left() * 1000))
+                satisfied = connection.call(request, timeout=self._left() + CALL_SECONDS).satisfied or ends
         seen = look(self.run_dir, timeout=CALL_SECONDS)
         self.warnings += seen.info.warnings
         if seen.info.nodes_running < wanted:

@@ -8,11 +8,14 @@ Decisions: pure-machines, no-feedback-delay.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from executor.light import Record
 
 from ..errors import YoppError
+
+LONGEST_HOLD_MS: Final = 5_000
+"""A client's call is answered after this time at the latest, whatever its ``wait_ms``; the client may call again."""
 
 
 class CallReceived(Record):

@@ -32,7 +32,7 @@ class GetNewApplicationResponse(Record):
 
 
 class WaitForApplicationsRequest(Request["WaitForApplicationsResponse"]):
-    """Answer when the applications have reached ``states`` (or a later state), or after ``wait_ms``.
+    """Answer when the applications have reached ``states`` (or a later state), or after ``wait_ms``, at most 5 s.
 
     Empty ``states`` waits for the end of the applications. With ``any``, one application is enough.
     """
@@ -40,7 +40,7 @@ class WaitForApplicationsRequest(Request["WaitForApplicationsResponse"]):
     application_ids: tuple[str, ...]
     states: tuple[YarnApplicationState, ...] = ()
     any: bool = False
-    wait_ms: int = 60_000
+    wait_ms: int = 5_000
 
 
 class WaitForApplicationsResponse(Record):
@@ -185,10 +185,10 @@ class GetClusterInfoRequest(Request["ClusterInfo"]):
 
 
 class WaitForNodesRequest(Request["WaitForNodesResponse"]):
-    """Answer when at least ``count`` nodes are running and connected, or after ``wait_ms``."""
+    """Answer when at least ``count`` nodes are running and connected, or after ``wait_ms``, at most 5 s."""
 
     count: int
-    wait_ms: int = 10_000
+    wait_ms: int = 5_000
 
 
 class WaitForNodesResponse(Record):

@@ -156,8 +156,8 @@ class GetEventsRequest(Request["GetEventsResponse"]):
     """Events after number ``since`` and not before ``since_ms``, oldest first, at most ``limit`` of them.
 
     An empty filter matches all; an event of a container matches its application's filter. With ``newest`` the
-    limit keeps the last ones. If no event matches yet, the answer waits for one, up to ``wait_ms``. ``since``
-    -1 stands for the newest event: only later ones are returned.
+    limit keeps the last ones. If no event matches yet, the answer waits for one, up to ``wait_ms``, at most 5 s.
+    ``since`` -1 stands for the newest event: only later ones are returned.
     """
 
     since: int = 0

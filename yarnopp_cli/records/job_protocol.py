@@ -53,8 +53,8 @@ class SubmitJobRequest(Request["SubmitApplicationResponse"]):
 
 
 class WatchJobRequest(Request["WatchJobResponse"]):
-    """The changes of a job whose master the ResourceManager hosts. The answer is held for up to ``wait_ms``
-    until there are any.
+    """The changes of a job whose master the ResourceManager hosts. The answer is held for up to ``wait_ms``, at most
+    5 s, until there are any.
 
     ``position``, ``notices``, ``attempt`` and ``paused`` are those of the last answer; the first call has none.
     After the connection of an attached job's client was lost, a call over another connection takes the job over.
@@ -65,7 +65,7 @@ class WatchJobRequest(Request["WatchJobResponse"]):
     application_id: str
     position: int = 0
     notices: int = 0
-    wait_ms: int = 60_000
+    wait_ms: int = 5_000
     tasks: bool = True
     attempt: int = 0
     paused: int = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..machine.calls import CallReceived
+from ..machine.calls import LONGEST_HOLD_MS, CallReceived
 from .context import RMContext
 from .due import Due, DueKind
 
@@ -28,7 +28,7 @@ class Waits:
         if response is None:
             key = str(call.call_id)
             self._waiting[key] = (call, answer)
-            self._rm.deadlines.set(Due(self._due, key), self._rm.now + wait_ms / 1000)
+            self._rm.deadlines.set(Due(self._due, key), self._rm.now + min(wait_ms, LONGEST_HOLD_MS) / 1000)
         return response
 
     def check(self) -> None:

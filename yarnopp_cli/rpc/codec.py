@@ -67,7 +67,7 @@ def decode_call(line: Line, methods: Methods) -> tuple[CallId, Request[Any]]:
     except msgspec.ValidationError as error:
         raise WireError(INVALID_REQUEST, f"not a JSON-RPC request: {error}", _legible_id(line)) from None
     except _ERRORS as error:
-        raise WireError(PARSE_ERROR, f"not JSON: {error}") from None
+        raise WireError(PARSE_ERROR, f"not JSON: {error}", _legible_id(line)) from None
     if call.id is None:
         raise WireError(INVALID_REQUEST, "a request needs an id: notifications are not supported")
     if not call.method:
@@ -154,9 +154,10 @@ def encode(value: Any) -> bytes:
 
 
 def _legible_id(line: Line) -> CallId:
-    """The id of a line that is JSON but not a valid request, so that its caller learns which call failed."""
+    """The id of a line that is not a valid request, so that its caller learns which call failed. The line may have
+    NaN and Infinity, which are no JSON, but which many libraries write."""
     try:
-        raw = msgspec.json.decode(line)
+        raw = json.loads(str(line, "utf-8"))
     except _ERRORS:
         return None
     found = raw.get("id") if isinstance(raw, dict) else None

@@ -9,7 +9,7 @@ from math import inf
 from executor.causes import paused_for
 from executor.records import ContainerState, ExecutionType
 
-from ...machine.calls import CallReceived
+from ...machine.calls import LONGEST_HOLD_MS, CallReceived
 from ...masters.messages import TaskChanged
 from ...masters.tasks import Tally, Task
 from ...records.job_protocol import JobEnd, WatchJobRequest, WatchJobResponse
@@ -23,7 +23,6 @@ NEWS_SECONDS = 0.1
 SMALL_JOB = 16
 """The start of a task is reported at once for a job of at most this many tasks, because its user waits for the first
 output."""
-LONGEST_WAIT_MS = 2**31 - 1
 
 
 class TaskNews:
@@ -111,7 +110,7 @@ class Audience:
 
     def add(self, call: CallReceived, request: WatchJobRequest, now: float) -> None:
         """Hold a call."""
-        wait_ms = min(max(0, request.wait_ms), LONGEST_WAIT_MS)
+        wait_ms = min(max(0, request.wait_ms), LONGEST_HOLD_MS)
         self._watchers.append(_Watcher(call, request, now + wait_ms / 1000))
 
     def leave(self, connection_id: int) -> None:
