@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -55,9 +56,10 @@ class FullGroup:
         if processes is None:
             (self.top / "pids.max").write_text("max")
             return
-        threads = len(os.listdir("/proc/self/task"))
-        until(lambda: int((self.top / "pids.current").read_text()) == threads, "it is alone in its cgroup")
-        (self.top / "pids.max").write_text(str(threads + processes))
+        # Python's count: the kernel lists a thread that was joined until it has ended, which leaves room for one more.
+        threads = threading.active_count
+        until(lambda: int((self.top / "pids.current").read_text()) == threads(), "it is alone in its cgroup")
+        (self.top / "pids.max").write_text(str(threads() + processes))
 
 
 def controllers_of(mount: Mount) -> Collection[str]:
