@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource, ResourceUtilization
+from executor.causes import Cause, CauseKind
+from executor.light import replace
+from executor.records import (
+    ContainerExitStatus,
+    ContainerState,
+    ContainerStatus,
+    ExecutionType,
+    Resource,
+    ResourceUtilization,
+)
 from yarnopp_cli.errors import InvalidIdError, InvalidResourceRequestError, NodeNotFoundError
 from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
 from yarnopp_cli.records.explanation import ExplainRequest, ReasonKind
@@ -88,6 +97,19 @@ def test_ended_containers_are_acknowledged_and_counted_once() -> None:
     assert cluster.app(master.app_id).containers_failed == 1
     master.finish()
     assert node.beat(done(one, 3)).completed_acknowledged == (one.id,)
+
+
+@pytest.mark.parametrize("status_of_end", [ContainerExitStatus.ABORTED, ContainerExitStatus.DISKS_FAILED])
+def test_a_lost_container_is_counted_as_lost_and_not_as_preempted_or_failed(status_of_end: int) -> None:
+    cluster = Cluster()
+    node, master = cluster.node(), cluster.master()
+    [one] = master.allocate(asks(1)).allocated
+    node.beat(status(one))
+    node.beat(replace(done(one, int(status_of_end)), cause=Cause(CauseKind.NODE_FAULT)))
+    app = cluster.app(master.app_id)
+    assert (app.containers_lost, app.containers_preempted, app.containers_failed) == (1, 0, 0)
+    assert (app.usage.preempted, app.usage.preempted_memory_seconds) == (Resource(), 0)
+    assert cluster.ask(GetEventsRequest()).events[-1].kind is EventKind.CONTAINER_ABORTED
 
 
 def test_containers_of_nobody_are_to_be_cleaned_up() -> None:

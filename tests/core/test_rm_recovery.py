@@ -329,7 +329,7 @@ def test_what_still_runs_is_not_tried_again_and_what_is_gone_is() -> None:
     assert world.watch().counts["STARTING"] == len(gone) + len(second.ends()), "of these nobody knows yet"
     second.tasks.clear()
     second.register()
-    assert not cluster.context.expected and world.watch().preempted == len(gone)
+    assert not cluster.context.expected and (world.watch().lost, world.watch().preempted) == (len(gone), 0)
     end = world.finish().end
     assert end is not None and end.exit_code == 0
     assert all(world.began[number] == 1 for number in ran - {5})
@@ -366,7 +366,7 @@ def test_after_a_reboot_what_ran_is_told_as_lost_with_it() -> None:
         host.register()
     response = world.watch()
     assert "the machine was restarted, and the job continues" in response.said[0]
-    again = [one for one in from_rows(response.tasks) if one.preemptions]
+    again = [one for one in from_rows(response.tasks) if one.losses and not one.preemptions]
     assert {one.planned_number for one in again} == set(lost)
     events = cluster.ask(GetEventsRequest()).events
     *_, recovered = [one for one in events if one.kind is EventKind.RESOURCEMANAGER_RECOVERED]

@@ -167,6 +167,8 @@ def test_who_waited_and_for_how_long() -> None:
     assert progress.summary_line(shed).endswith(", 1 given back by a full queue and requested again")
     retried = JobSummary(opportunistic=9, retried=2)
     assert progress.summary_line(retried).endswith(", 0 preempted, 2 failed and tried again")
+    lost = JobSummary(opportunistic=9, preempted=1, lost=2)
+    assert progress.summary_line(lost).endswith(", 1 preempted and 2 lost and requested again")
     assert "0 queued, 0 preempted" in progress.summary_line(JobSummary(guaranteed=1), always=True)
 
 

@@ -34,7 +34,8 @@ def test_words_tell_paused_from_running_and_count_preemptions() -> None:
     assert states_text(tally(RUNNING=1)) == "1 running"
     some = tally(preempted=3, RUNNING=1)
     some.noted["shed"] = 2
-    assert states_text(some) == "1 running, 1 preempted, 2 given back by a full queue"
+    some.noted["lost"] = 4
+    assert states_text(some) == "1 running, 1 preempted, 2 given back by a full queue, 4 lost"
     assert states_text(tally(paused=9, RUNNING=1)) == "1 paused", (
         "news of pauses may be older than those of ends"
     )

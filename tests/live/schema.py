@@ -119,7 +119,7 @@ APP = {
     "unmanagedApplication": bool,
     "yopp": {
         "containers": dict.fromkeys(
-            ("queued", "running", "paused", "done", "killed", "failed", "preempted", "shed"), amount
+            ("queued", "running", "paused", "done", "killed", "failed", "preempted", "shed", "lost"), amount
         ),
         "exit": (int, None),
         "opportunistic": {"asked": amount, "allocated": amount, "promoted": amount},

@@ -124,7 +124,7 @@ def test_load_waits_and_figures() -> None:
     assert timeline.waits(found) == [10, 0], "who never ran has not waited for its start"
     numbers = timeline.figures(found, 4)
     assert (numbers["elapsedMs"], numbers["containers"], numbers["ran"]) == (40, 3, 2)
-    assert numbers["outcomes"] == {"ok": 1, "failed": 1, "preempted": 0, "shed": 1}
+    assert numbers["outcomes"] == {"ok": 1, "failed": 1, "preempted": 0, "shed": 1, "aborted": 0}
     assert numbers["utilisation"] == round((20 * 2 + 10) / (40 * 4), 4)
     assert timeline.figures([], 0)["utilisation"] is None
 

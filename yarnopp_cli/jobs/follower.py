@@ -165,7 +165,7 @@ class JobFollower:
         if news.counts:
             tally.counts = {state: news.counts.get(state.value, 0) for state in TaskState}
         tally.paused, tally.paused_for, tally.queued_for = news.paused, news.paused_for, news.queued_for
-        tally.noted["preempted"], tally.noted["shed"] = news.preempted, news.shed
+        tally.noted |= {"preempted": news.preempted, "shed": news.shed, "lost": news.lost}
         for text in news.said:
             self._observer.notice(text)
         for task in from_rows(news.tasks):

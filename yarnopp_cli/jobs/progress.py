@@ -68,7 +68,7 @@ def _counted(tally: Tally) -> dict[str, int]:
     paused = min(tally.paused, counts["running"])
     ordered = {"running": counts.pop("running") - paused, "paused": paused, **counts}
     shed = tally.noted["shed"]
-    return {**ordered, "preempted": tally.noted["preempted"] - shed, SHED: shed}
+    return {**ordered, "preempted": tally.noted["preempted"] - shed, SHED: shed, "lost": tally.noted["lost"]}
 
 
 class Pace:
@@ -140,13 +140,14 @@ def end_line(
 
 
 def summary_line(summary: JobSummary, *, always: bool = False) -> str:
-    """How many containers of each type ran, queued (for how long), were preempted and were tried again; "" if there
+    """How many containers of each type ran, queued (for how long), were preempted, lost and tried again; "" if there
     is nothing to report.
     """
     told = (
         summary.queued
         or summary.awaited
         or summary.preempted
+        or summary.lost
         or summary.retried
         or summary.promoted
         or summary.upgraded
@@ -164,7 +165,7 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
         )
     else:
         parts.append("0 queued")
-    again = {"preempted": summary.preempted - summary.shed, SHED: summary.shed}
+    again = {"preempted": summary.preempted - summary.shed, SHED: summary.shed, "lost": summary.lost}
     told_again = [f"{number} {word}" for word, number in again.items() if number]
     parts.append(f"{' and '.join(told_again)} and requested again" if told_again else "0 preempted")
     if summary.retried:

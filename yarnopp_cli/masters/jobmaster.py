@@ -2,8 +2,8 @@
 
 It requests a container for each task of a phase, starts granted containers, follows their ends, retries
 failed tasks as far as their phase allows, and requests preempted, shed, refused or lost containers again
-without counting a try. It keeps one allocate call waiting at the RM, and sends a second one at once when it
-has news. It never sleeps: it waits only for events and deadlines.
+without counting a try; a loss is not a preemption. It keeps one allocate call waiting at the RM, and sends a second
+one at once when it has news. It never sleeps: it waits only for events and deadlines.
 """
 
 from __future__ import annotations
@@ -412,7 +412,11 @@ class JobMaster:
             self._close(task, TaskState.KILLED if task.exit_code else TaskState.SUCCEEDED)
         elif of_kind(status.cause, CauseKind.NODE_FAULT):
             self._again(task, now + task.backoff(status))
-        elif self._is_asked_for_again(status.exit_status):
+        elif status.exit_status == ContainerExitStatus.ABORTED:
+            task.losses += 1
+            self.tally.noted["lost"] += 1
+            self._again(task, now + task.backoff(status))
+        elif status.exit_status in PREEMPTION_STATUSES and not self.job.preempted_is_failure:
             self._on_preempted(task, status, now)
         elif (code := exit_code_of(status)) == 0:
             task.exit_code = 0
@@ -441,11 +445,6 @@ class JobMaster:
         self._close(task, TaskState.SUCCEEDED)
         if was is TaskState.ASKED:
             self._rm.asks.repeat_all()
-
-    def _is_asked_for_again(self, exit_status: int) -> bool:
-        if self.job.preempted_is_failure:
-            return exit_status == ContainerExitStatus.ABORTED
-        return exit_status in PREEMPTION_STATUSES
 
     def _on_preempted(self, task: Task, status: ContainerStatus, now: float) -> None:
         task.preemptions += 1

@@ -148,6 +148,7 @@ def _resume(
             continue
         _restore(task, record)
         tally.noted["preempted"] += record.preemptions
+        tally.noted["lost"] += record.losses
         tally.noted["retried"] += max(0, record.attempts - (record.state is TaskState.FAILED))
         known.append((task, record.state))
     return known, chain(others, tasks)

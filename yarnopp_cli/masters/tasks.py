@@ -70,6 +70,7 @@ class Task(Record, frozen=False):
     shown_number: int = 0
     attempts: int = 0
     preemptions: int = 0
+    losses: int = 0
     refusals: int = 0
     start_failures: int = 0
     first_asked: float = -1.0

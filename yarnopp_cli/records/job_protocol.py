@@ -93,8 +93,8 @@ class WatchJobResponse(Record):
 
     ``counts`` is the number of tasks in each state (states without tasks are left out), ``paused`` that of
     tasks whose containers are paused now, ``paused_for`` why most of them are paused (``causes.paused_for``),
-    ``preempted`` and ``shed`` how many containers were preempted and shed. ``end`` is set once the job has
-    ended and every row was sent. ``queued_for`` is why queued opportunistic ones may not start even where there is
+    ``preempted``, ``shed`` and ``lost`` how many containers were preempted, shed and lost. ``end`` is set once the job
+    has ended and every row was sent. ``queued_for`` is why queued opportunistic ones may not start even where there is
     room, as ``paused_for``.
     """
 
@@ -110,6 +110,7 @@ class WatchJobResponse(Record):
     paused_for: str = ""
     attempt: int = 0
     queued_for: str = ""
+    lost: int = 0
 
 
 class StopJobRequest(Request["StopJobResponse"]):

@@ -204,9 +204,9 @@ ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED})
 class TaskReport(Record):
     """The present state of a task. ``container_id`` is its present or last container, "" before the first.
 
-    ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed, refused or lost.
-    ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` is from arrival at the node to
-    start. ``number`` is shown to users, and changes where tasks are numbered by allocation;
+    ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed or refused, ``losses`` how often
+    it was lost with its node. ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` is from
+    arrival at the node to start. ``number`` is shown to users, and changes where tasks are numbered by allocation;
     ``planned_number`` never does. ``started_at_ms`` and ``finished_at_ms`` (epoch) are those of its last
     ended container, 0 if unknown.
     """
@@ -222,6 +222,7 @@ class TaskReport(Record):
     diagnostics: str = ""
     attempts: int = 0
     preemptions: int = 0
+    losses: int = 0
     wait_ms: int = 0
     memory_mb: int = 0
     planned_number: int = 0

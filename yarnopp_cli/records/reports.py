@@ -92,7 +92,8 @@ class JobSummary(Record):
     ``guaranteed`` and ``opportunistic`` count the completed ones by the type they ran in; ``queued`` waited
     in a node's queue before they ran; ``upgraded`` requested an opportunistic container and were given a
     guaranteed one; ``preempted`` is how often a container was killed, shed or refused and requested again,
-    ``shed`` how many of these had never run; ``retried`` is how often a task failed and was run again; ``paused``
+    ``shed`` how many of these had never run; ``lost`` is how often a container was lost with its node and requested
+    again; ``retried`` is how often a task failed and was run again; ``paused``
     were paused, for ``paused_ms_total`` together, most of it for ``paused_for`` (``ContainerStatus.stood_for``),
     over those that ended; ``awaited`` waited to be granted; ``waited`` waited for the grant or in a queue,
     ``wait_ms_total`` and ``wait_ms_max`` in all and at most, from the last request to the start, over completed
@@ -121,6 +122,7 @@ class JobSummary(Record):
     paused_for: str = ""
     retried: int = 0
     first_failure: str = ""
+    lost: int = 0
 
 
 def plain_diagnostics(diagnostics: str, summary: JobSummary | None) -> str:
@@ -193,6 +195,7 @@ class ApplicationReport(Record):
     containers_failed: int = 0
     containers_preempted: int = 0
     containers_shed: int = 0
+    containers_lost: int = 0
     containers_killed: int = 0
     pending_containers: int = 0
     opportunistic_allocated_total: int = 0

@@ -106,6 +106,7 @@ class StoredTask(Record):
     shown_number: int = 0
     attempts: int = 0
     preemptions: int = 0
+    losses: int = 0
     start_failures: int = 0
     exit_code: int | None = None
     exit_status: int = int(ContainerExitStatus.INVALID)

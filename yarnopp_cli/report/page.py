@@ -78,6 +78,7 @@ def _figures(numbers: dict[str, Any], nodes: int, *, ended: bool) -> Html:
         ("Containers", f"{numbers['ran']} ran of {numbers['containers']}"),
         ("Succeeded", outcomes["ok"]),
         ("Preempted, given back by a full queue", f"{outcomes['preempted']}, {outcomes['shed']}"),
+        ("Lost", outcomes["aborted"]),
         ("Waited since eligible: median, 95 %, longest", _spread(numbers["waitedSinceEligibleMs"])),
         ("Waited since submitted: median, 95 %, longest", _spread(numbers["waitedSinceSubmitMs"])),
         ("Ran (median)", span(numbers["ranMs"]["median"])),

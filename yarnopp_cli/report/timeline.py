@@ -209,7 +209,7 @@ def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
         "elapsedMs": end - begin,
         "containers": len(tasks),
         "ran": len(ran),
-        "outcomes": {name: outcomes[name] for name in ("ok", "failed", "preempted", "shed")},
+        "outcomes": {name: outcomes[name] for name in ("ok", "failed", "preempted", "shed", "aborted")},
         "pausedMs": sum(one.spent(PAUSED) for one in tasks),
         "pauses": sum(1 for one in tasks for part in one.segments if part.state == PAUSED),
         "waitedMs": _spread([one.waited_ms for one in began]),

@@ -398,4 +398,6 @@ def _ended_as(container: RMContainer, status: ContainerStatus) -> ContainerEvent
         return ContainerEvent.KILLED
     if status.exit_status == ContainerExitStatus.SUCCESS:
         return ContainerEvent.FINISHED
+    if status.exit_status == ContainerExitStatus.ABORTED or of_kind(status.cause, CauseKind.NODE_FAULT):
+        return ContainerEvent.LOST
     return ContainerEvent.PREEMPTED if status.exit_status in PREEMPTION_STATUSES else ContainerEvent.FAILED

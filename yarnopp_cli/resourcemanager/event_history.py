@@ -22,6 +22,7 @@ _ENDS: dict[int, EventKind] = {
     ContainerExitStatus.PREEMPTED: EventKind.CONTAINER_PREEMPTED,
     ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER: EventKind.CONTAINER_SHED,
     ContainerExitStatus.ABORTED: EventKind.CONTAINER_ABORTED,
+    ContainerExitStatus.DISKS_FAILED: EventKind.CONTAINER_ABORTED,
 }
 _STOPPED = (ContainerState.PAUSED, ContainerState.RESUMING)
 

@@ -134,6 +134,7 @@ class Phase(enum.StrEnum):
     KILLED = "KILLED"
     FAILED = "FAILED"
     PREEMPTED = "PREEMPTED"
+    LOST = "LOST"
 
 
 class ContainerEvent(enum.StrEnum):
@@ -148,6 +149,7 @@ class ContainerEvent(enum.StrEnum):
     KILLED = "KILLED"
     FAILED = "FAILED"
     PREEMPTED = "PREEMPTED"
+    LOST = "LOST"
 
 
 _TOLD = {
@@ -158,6 +160,7 @@ _TOLD = {
     ContainerEvent.KILLED: Phase.KILLED,
     ContainerEvent.FAILED: Phase.FAILED,
     ContainerEvent.PREEMPTED: Phase.PREEMPTED,
+    ContainerEvent.LOST: Phase.LOST,
 }
 CONTAINERS = TransitionTable(
     "a container at the ResourceManager",
@@ -168,6 +171,7 @@ CONTAINERS = TransitionTable(
         Phase.KILLED: {},
         Phase.FAILED: {},
         Phase.PREEMPTED: {},
+        Phase.LOST: {},
     },
     {
         Phase.ALLOCATED: "It is allocated; its node has not reported it yet.",
@@ -176,8 +180,9 @@ CONTAINERS = TransitionTable(
         Phase.PAUSED: "It is paused at its node.",
         Phase.DONE: "It has ended with exit code 0.",
         Phase.KILLED: "A user, its master or the ResourceManager ended it, or its application has ended.",
-        Phase.FAILED: "It ended by itself with another exit code, was lost, or was killed for exceeding its limits.",
+        Phase.FAILED: "It ended by itself with another exit code, or was killed for exceeding its limits.",
         Phase.PREEMPTED: "It was preempted; its application may request it again.",
+        Phase.LOST: "It was lost with its node, or could not be started there; its application may request it again.",
     },
 )
 

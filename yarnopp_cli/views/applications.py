@@ -142,7 +142,7 @@ SUMMARY = {
     field: field
     for field in (
         *("total", "completed", "failed", "guaranteed", "opportunistic", "queued", "preempted", "shed"),
-        *("promoted", "upgraded", "awaited", "waited", "paused", "retried"),
+        *("lost", "promoted", "upgraded", "awaited", "waited", "paused", "retried"),
     )
 } | {
     "wait_ms_total": "waitMsTotal",
@@ -162,6 +162,7 @@ COUNTS = {
     "containers_failed": "failed",
     "containers_preempted": "preempted",
     "containers_shed": "shed",
+    "containers_lost": "lost",
 }
 """An application's containers by state: the field of its report, and its key below ``yopp.containers``."""
 
@@ -348,6 +349,7 @@ def summary_text(summary: JobSummary) -> str:
         f"{summary.awaited} of them waited to be granted, {summary.queued} of them queued, "
         f"{summary.preempted - summary.shed} preempted, {summary.shed} {SHED}, {summary.promoted} promoted; "
         f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most, from request to start"
+        + (f"; {summary.lost} lost and requested again" if summary.lost else "")
         + (f"; {summary.retried} failed and tried again" if summary.retried else "")
         + (f"; {pauses_text(summary)}" if summary.paused else "")
     )

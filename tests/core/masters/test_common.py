@@ -227,7 +227,20 @@ def test_preempted_shed_and_lost_containers_are_asked_for_again_at_no_cost(statu
     again, _ = script.grant([ask])
     script.news(completed=(ended(ids[1], 0), ended(again[0], 0)))
     end = end_of(script)
-    assert (end.exit_code, end.summary.preempted, end.summary.failed) == (0, 1, 0)
+    lost = int(status == -100)
+    counted = (end.exit_code, end.summary.preempted, end.summary.lost, end.summary.failed)
+    assert counted == (0, 1 - lost, lost, 0), "a loss is no preemption"
+    assert (script.master._tasks[0].preemptions, script.master._tasks[0].losses) == (1 - lost, lost)
+
+
+def test_losses_do_not_count_as_preemptions_of_which_there_may_be_so_many() -> None:
+    spec = JobSpec("job", "YARN", job(1, max_attempts=1).phases, max_preemptions=2, preempted_is_failure=True)
+    script, ids = begin(spec)
+    for _ in range(9):
+        ids, _ = script.grant(asks_of(script.news(completed=(ended(ids[0], -100),))))
+    script.news(completed=(ended(ids[0], 0),))
+    end = end_of(script)
+    assert (end.exit_code, end.summary.lost, end.summary.preempted, end.summary.retried) == (0, 9, 0, 0)
 
 
 def test_a_full_queue_is_asked_again_later_and_later() -> None:

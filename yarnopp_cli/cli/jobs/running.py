@@ -467,6 +467,7 @@ def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dic
             "state": task.state.value,
             "exit": task.exit_code,
             "preemptions": task.preemptions,
+            "losses": task.losses,
             "failedAttempts": task.attempts,
             "diagnostics": task.diagnostics,
         }

@@ -162,6 +162,7 @@ class Audience:
             why_paused(app) if tally.paused else "",
             len(app.attempts),
             why_queued(app) if tally.counts[TaskState.QUEUED] else "",
+            tally.noted["lost"],
         )
 
 

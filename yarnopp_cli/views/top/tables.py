@@ -127,8 +127,8 @@ def _gigabytes(megabytes: int) -> Cell:
 
 # -- applications --------------------------------------------------------------------------------------------
 
-BAR = "█▒░·-✗!"
-"""The characters of running, paused, queued (and pending), done, killed, preempted and failed containers."""
+BAR = "█▒░·-✗!?"
+"""The characters of running, paused, queued (and pending), done, killed, preempted, failed and lost containers."""
 _STEADY = 37
 """Cells of the columns whose width never changes, of the gaps, the gutter and a scrollbar."""
 _LEAST = 20
@@ -145,6 +145,7 @@ def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
         (app.containers_killed, "killed"),
         (app.containers_preempted, "preempted"),
         (app.containers_failed, "failed"),
+        (app.containers_lost, "lost"),
     )
 
 
