@@ -325,7 +325,11 @@ class ContainerBook:
 
     @property
     def _epoch_ms(self) -> int:
-        return round((self._now + self._wall_offset) * 1000)
+        return self._epoch_ms_of(self._now)
+
+    def _epoch_ms_of(self, seconds: float) -> int:
+        """Always rounded down: so no time between two is shortened by more than what is less than a millisecond."""
+        return int((seconds + self._wall_offset) * 1000)
 
     def _take_sequence(self, since_ms: int = 0) -> int:
         """The next place in the order of arrival; with ``since_ms`` that of a container that has waited since then.

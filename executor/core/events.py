@@ -61,13 +61,13 @@ class ContainerResumeRequested(ContainerMessage):
 
 
 class ContainerLaunched(ContainerMessage):
-    """Its process has existed for ``ago`` seconds. ``process_start`` in clock ticks after boot; ``cgroup`` is its
-    directory, for users."""
+    """Its process exists since ``began``, in the machine's seconds; None for now. ``process_start`` in clock ticks after
+    boot; ``cgroup`` is its directory, for users."""
 
     pid: int
     process_start: int
     cgroup: str = ""
-    ago: float = 0.0
+    began: float | None = None
 
 
 class ContainerLaunchFailed(ContainerMessage):

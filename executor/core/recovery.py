@@ -111,7 +111,7 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
     container.ran_before_state = record.ran_ms / 1000 if record.state is container.state else container.ran
     if where is Standing.RUNNING:
         container.running_since = now
-        container.started_at_ms = container.started_at_ms or epoch_ms
+        container.started_at_ms = container.started_at_ms or record.state_since_ms or epoch_ms
         container.stood_ms = max(0, epoch_ms - container.started_at_ms - round(container.ran * 1000))
         if record.state is ContainerState.RUNNING and record.ran_ms:
             container.resumed_at_ms = record.state_since_ms

@@ -260,9 +260,10 @@ class ContainerScheduler(PressureActions):
         container.pid = event.pid
         container.process_start = event.process_start
         container.cgroup = event.cgroup
-        container.started_at_ms = self._epoch_ms - round(event.ago * 1000)
+        began = self._now if event.began is None else event.began
+        container.started_at_ms = self._epoch_ms_of(began)
         if container.running_since is not None:
-            container.running_since -= event.ago
+            container.running_since = began
 
     def _on_resumed(self, container: Container) -> None:
         self._move(container, events.ContainerResumed)

@@ -59,7 +59,7 @@ class Finder:
         begun = self._begun.get(container_id)
         if begun is not None and _is_of(begun, record):
             if record.state is ContainerState.SCHEDULED:
-                record = replace(record, state=ContainerState.LAUNCHING)
+                record = replace(record, state=ContainerState.LAUNCHING, state_since_ms=0)
             return self._find_in_slot(record, begun)
         record = self._identify(record)
         path = self._cgroups.path(container_id)

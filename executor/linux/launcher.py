@@ -268,6 +268,7 @@ class Launcher:
         except OSError as error:
             self._tell("failed", name, 125, f"cannot write its journal: {error.strerror}", error.errno or 0)
             return None
+        begun = time.monotonic()  # before its first instruction: it has run for no longer than is reported
         try:
             pid = _start(self._shield, *request)  # type: ignore[arg-type]
         except CrowdedError as error:
@@ -280,12 +281,11 @@ class Launcher:
             os.chdir("/")
             self._tell("failed", name, *error.args)
             return None
-        begun = time.monotonic()
         start = _start_of(pid)
         journal.note(b"pid %d %d\n" % (pid, start))
         short = _ends_soon(pid)
         if not short:
-            self._tell("started", name, pid, start, base)
+            self._tell("started", name, pid, start, base, begun)
         _, status = os.waitpid(pid, 0)
         seconds = time.monotonic() - begun
         code = status >> 8 if status & 127 == 0 else 128 + (status & 127)

@@ -79,6 +79,7 @@ class Starter:
         ):
             following.wanted, following.limits = True, limits
             return
+        begun = self._context.clock()
         try:
             check_name(container_id)
             if (unrecorded := self._unrecorded.get(container_id)) is not None:
@@ -94,7 +95,7 @@ class Starter:
         except (ExecutorError, OSError) as error:
             self._cannot_launch(container_id, error, spec.files)
             return
-        self._launched_by_shim(request, launched, ready)
+        self._launched_by_shim(request, launched, ready, begun)
 
     def _cannot_launch(
         self, container_id: str, error: ExecutorError | OSError, files: Mapping[str, str] | None = None
@@ -168,12 +169,13 @@ class Starter:
         if not self.pool.follow(first, following):
             following.waits_on()
 
-    def _began(self, held: LiveContainer, ran: float | None) -> None:
+    def _began(self, held: LiveContainer, begun: float, over: bool) -> None:
         path = self._cgroups.path(held.container_id)
-        if ran is None:
-            self._post(ContainerLaunched(held.container_id, held.pid, held.start, path))
-        else:  # it is told with its end
-            held.launched = ContainerLaunched(held.container_id, held.pid, held.start, path, ago=ran)
+        launched = ContainerLaunched(held.container_id, held.pid, held.start, path, begun)
+        if over:  # it is told with its end
+            held.launched = launched
+        else:
+            self._post(launched)
 
     def _ended_in_slot(
         self,
@@ -197,12 +199,13 @@ class Starter:
     def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
         """Start by a shim a container that the pool could not start."""
         self._held.pop(held.container_id, None)
+        begun = self._context.clock()
         try:
             request, launched = self._launch_by_shim(request, limits)
         except (ExecutorError, OSError) as error:
             self._cannot_launch(held.container_id, error)
             return
-        self._launched_by_shim(request, launched, None)
+        self._launched_by_shim(request, launched, None, begun)
 
     def _launch_by_shim(self, request: LaunchRequest, limits: CgroupLimits) -> tuple[LaunchRequest, Launched]:
         join = self._cgroups.create(request.container_id, limits)
@@ -210,7 +213,9 @@ class Starter:
         request = replace(request, join=(*join, *request.join), exit_file=exit_file)
         return request, self._launcher.launch(request)
 
-    def _launched_by_shim(self, request: LaunchRequest, launched: Launched, ready: Ready | None) -> None:
+    def _launched_by_shim(
+        self, request: LaunchRequest, launched: Launched, ready: Ready | None, begun: float
+    ) -> None:
         container_id = request.container_id
         held = self._held[container_id] = LiveContainer(
             container_id,
@@ -222,9 +227,8 @@ class Starter:
         self._cgroups.started(
             container_id, self._directories.traces(container_id, launched.pid, launched.start)
         )
-        self._post(
-            ContainerLaunched(container_id, launched.pid, launched.start, self._cgroups.path(container_id))
-        )
+        path = self._cgroups.path(container_id)
+        self._post(ContainerLaunched(container_id, launched.pid, launched.start, path, begun))
         # Only now: an immediate exit must not overtake the launch.
         if ready is None:
             self.watch(held, is_child=True)

@@ -238,3 +238,6 @@ def test_a_job_log_has_the_times_of_the_node(cluster: Yopp, tmp_path: Path) -> N
     known = [one["yopp"] for one in json.loads(listed)["containers"]["container"] if one["yopp"]["task"]]
     times = sorted((one["startedAt"] / 1000, (one["finishedAt"] - one["startedAt"]) / 1000) for one in known)
     assert logged == times and len(times) == 3
+    cluster("run", "-O", "-n", "40", "--joblog", str(tmp_path / "short"), "sleep", "0.05")
+    short = [float(line.split("\t")[3]) for line in (tmp_path / "short").read_text().splitlines()[1:]]
+    assert len(short) == 40 and min(short) >= 0.05, "no task has run for less than it took"

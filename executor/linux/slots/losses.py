@@ -28,7 +28,7 @@ class Losses:
         self,
         context: ExecutorContext,
         *,
-        began: Callable[[LiveContainer, float | None], None],
+        began: Callable[[LiveContainer, float, bool], None],
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int, str, bool], None],
         remove: Callable[[Slot], Awaitable[None]],
         elsewhere: Callable[[Occupant], None],
@@ -77,7 +77,7 @@ class Losses:
             held.pid = pid or slot.group.launcher
             if begun is not None:
                 slot.group.baseline = begun.baseline
-            self._began(held, None)
+            self._began(held, self._context.clock(), False)
         usage = slot.group.usage(self._context.clock(), 0)
         code = KILLED if begun is None or begun.code is None else begun.code
         self._ended(held, lambda: usage, code, following, False)

@@ -69,8 +69,8 @@ def most_slots(wanted: int, release: str) -> int:
 class Pool:
     """Up to ``limit`` slots; none if that is 0, or without cgroups.
 
-    ``began`` is called when a container runs, with its pid set, and how many seconds it ran if ``ended`` is called at
-    once; ``ended`` when its process has ended, with a function that frees the slot and returns the figures, the exit
+    ``began`` is called when a container runs, with its pid set, since when, by the clock, and whether ``ended`` is
+    called at once; ``ended`` when its process has ended, with a function that frees the slot and returns the figures, the exit
     code, the container that follows and begins ("" for none), and whether it is known to have left no process;
     ``failed`` when it cannot be started, with its request, exit code, reason and errno; ``refused`` when it has to be
     started without a slot. All are called from the loop, never from ``launch``. ``Slots`` has the rest.
@@ -81,7 +81,7 @@ class Pool:
         context: ExecutorContext,
         limit: int,
         *,
-        began: Callable[[LiveContainer, float | None], None],
+        began: Callable[[LiveContainer, float, bool], None],
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int, str, bool], None],
         failed: Callable[[LiveContainer, LaunchRequest, int, str, int], None],
         refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
@@ -336,7 +336,7 @@ class Pool:
                 self._slots.cannot(self._cgroups.crowded(rest[1]))
                 self._give_up(slot)
             case "started":
-                self._started(slot, *rest[1:])
+                self._started(slot, *rest[1:], over=False)
             case "failed":
                 self._none_follows(slot)
                 if (gone := slot.now) is not None:
@@ -345,7 +345,8 @@ class Pool:
             case "ended":
                 self._has_ended(slot, *rest[1:])
             case "ran":
-                self._started(slot, *rest[1:5])
+                *found, seconds = rest[1:5]
+                self._started(slot, *found, self._context.clock() - seconds, over=True)
                 self._has_ended(slot, *rest[5:])
 
     def _has_ended(self, slot: Slot, code: int, figures: Figures, following: str) -> None:
@@ -357,14 +358,16 @@ class Pool:
             settle = self._pass_on if following else self._settle
             self._ended(gone.held, lambda: settle(slot, gone.held, figures), code, following, clean)
 
-    def _started(self, slot: Slot, pid: int, start: int, base: Figures, ran: float | None = None) -> None:
-        """``ran``: it has ended after so many seconds."""
+    def _started(
+        self, slot: Slot, pid: int, start: int, base: Figures, begun: float, *, over: bool
+    ) -> None:
+        """It has begun then, by the clock; ``over``: and has ended."""
         if slot.now is None:
             return
         slot.group.begin(base)
         held = slot.now.held
         held.pid, held.start = pid, start
-        self._began(held, ran)
+        self._began(held, begun, over)
         self._slots.spare_one()
 
     def _settle(self, slot: Slot, held: LiveContainer, figures: Figures) -> ContainerUsage:

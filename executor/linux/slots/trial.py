@@ -89,7 +89,7 @@ async def _try(cgroups: CgroupDriver, directory: str) -> str | None:
     pool = Pool(
         context,
         1,
-        began=lambda held, ran: None,
+        began=lambda held, begun, over: None,
         ended=ended,
         failed=lambda held, request, code, why, number: tell(why),
         refused=lambda held, request, limits: tell(pool.trouble),

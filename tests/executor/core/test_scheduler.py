@@ -82,7 +82,7 @@ class TestOrderOfCommands:
         world = World(answers=False)
         world.schedule("c", O)
         world.advance(2)
-        exited = ContainerExited("c", 3, launched=ContainerLaunched("c", 17, 18, "/group", ago=0.002))
+        exited = ContainerExited("c", 3, launched=ContainerLaunched("c", 17, 18, "/group", began=1.998))
         assert names(world.tell(exited)) == ["StoreContainer c", "CleanUpContainer c", "ReportStatus c"]
         record = world.records["c"]
         assert (record.state, record.exit_code, record.pid) == (ContainerState.DONE, 3, 17)

@@ -39,6 +39,7 @@ from executor.linux.cgroups.slots import SLOT_PREFIX
 from executor.linux.procfs import is_alive, read_stat, standing
 from executor.linux.shim import command_pid
 from executor.linux.store import StateStore
+from executor.linux.watching.wall_clock import wall_offset
 from executor.records import (
     CgroupLimits,
     ContainerRecord,
@@ -458,5 +459,20 @@ def test_status_reports_go_to_whoever_wants_them(tmp_path: Path, no_cgroups: Cgr
             status = ContainerStatus("c1", ContainerState.DONE, ExecutionType.GUARANTEED, Resource(1, 1))
             node.executor.perform(ReportStatus(status))
         assert told == [status]
+
+    asyncio.run(scenario())
+
+
+def test_a_start_is_reported_with_a_time_before_the_first_instruction(
+    tmp_path: Path, cgroups: CgroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            for number in range(6):
+                name = f"c{number}"
+                launched = await node.launch(a_spec(name, "sh", "-c", "date +%s.%N; sleep 0.02"))
+                await node.told(ContainerExited, name)
+                assert launched.began is not None
+                assert launched.began + wall_offset() <= float(node.output(name)) + 0.0002  # two clocks
 
     asyncio.run(scenario())
