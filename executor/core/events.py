@@ -61,8 +61,8 @@ class ContainerResumeRequested(ContainerMessage):
 
 
 class ContainerLaunched(ContainerMessage):
-    """Its process exists since ``began``, in the machine's seconds; None for now. ``process_start`` in clock ticks after
-    boot; ``cgroup`` is its directory, for users."""
+    """Its process exists since ``began``, in the machine's seconds; None for now. ``process_start`` in clock ticks
+    after boot; ``cgroup`` is its directory, for users."""
 
     pid: int
     process_start: int
@@ -102,6 +102,7 @@ class ContainerExited(ContainerMessage):
     last measurement; ``usage.oom_kills`` above zero with code 137 means that the kernel ended it for its memory limit.
     ``node_fault`` is why the node could not let its command begin, "" if it began. ``following`` is the container of a
     LaunchNext that is beginning in its place, "" for none. ``launched`` is its start, if that was not told before.
+    ``by_itself``: it had ended before a kill that was ordered could reach it.
     """
 
     exit_code: int | None
@@ -109,6 +110,7 @@ class ContainerExited(ContainerMessage):
     node_fault: str = ""
     following: str = ""
     launched: ContainerLaunched | None = None
+    by_itself: bool = False
 
 
 class QueuingLimitReceived(Record):

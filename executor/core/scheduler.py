@@ -303,6 +303,8 @@ class ContainerScheduler(PressureActions):
         self._move(container, events.ContainerExited)
         self._charge(container, event.usage)
         container.usage = event.usage
+        if event.by_itself and event.exit_code is not None:
+            container.kill = None
         if container.killed_as is None and event.exit_code is not None and container.is_opportunistic:
             self._durations.add(ran)
         end = outcome.outcome_of_exit(container, event.exit_code, event.usage)

@@ -25,13 +25,13 @@ CLOSE_SECONDS = 0.5
 class LiveContainer:
     """A container that was started and is not removed yet. ``pid`` and ``start`` are its shim's.
 
-    A ``pooled`` container has no shim: ``pid`` and ``start`` are its own, 0 until it has begun. ``launcher`` is
-    the pid and start time of the process that reports its end, and ``journal`` the file that process writes to
-    if an earlier run of the node started it. ``frozen`` is set while the freezer may hold the container,
-    ``pausing`` while a pause is under way beside the loop; ``logs`` is its log directory. ``sweeps`` is how
-    many kills of it are under way beside the loop. ``over``: its end is on its way, and another container may
-    be in its slot. ``queued_at_ms`` is given for a container that follows another one. ``launched`` is its
-    start, if that is to be told with its end.
+    A ``pooled`` container has no shim: ``pid`` and ``start`` are its own, 0 until it has begun. ``launcher`` is the pid
+    and start time of the process that reports its end, and ``journal`` the file that process writes to if an earlier
+    run of the node started it. ``frozen`` is set while the freezer may hold the container, ``pausing`` while a pause is
+    under way beside the loop; ``logs`` is its log directory. ``sweeps`` is how many kills of it are under way beside
+    the loop. ``over``: its end is on its way, and another container may be in its slot. ``struck``: a kill has found it
+    alive. ``queued_at_ms`` is given for a container that follows another one. ``launched`` is its start, if that is to
+    be told with its end.
     """
 
     container_id: str
@@ -47,6 +47,7 @@ class LiveContainer:
     pausing: bool = False
     sweeps: int = 0
     over: bool = False
+    struck: bool = False
     queued_at_ms: int = 0
     launcher: tuple[int, int] = (0, 0)
     journal: str = ""

@@ -54,6 +54,7 @@ class Ender:
         if held.pooled and not held.pid:
             return  # the kill is asked for again once it has begun
         held.ending = True
+        held.struck = held.struck or _has_not_ended(held)
         if force:
             held.killed = True
             end = self._kill_in_slot if held.pooled else self._kill_surely
@@ -149,7 +150,12 @@ class Ender:
             held.ended = True
             known = code if code is not None or not held.killed else 128 + signal.SIGKILL
             self._post(
-                ContainerExited(held.container_id, known, usage, following=following, launched=launched)
+                ContainerExited(
+                    *(held.container_id, known, usage),
+                    following=following,
+                    launched=launched,
+                    by_itself=not held.struck,
+                )
             )
 
         try:
@@ -210,7 +216,7 @@ class Ender:
         usage = self._cgroups.usage(held.container_id, self._context.clock())
         if self._cgroups.mode == "none":
             usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, end.cpu_seconds))
-        self._post(ContainerExited(held.container_id, code, usage, fault))
+        self._post(ContainerExited(held.container_id, code, usage, fault, by_itself=not held.struck))
 
     def _post(self, end: ContainerExited) -> None:
         self._context.post(end)
@@ -218,6 +224,17 @@ class Ender:
             self._health.suspect(end.node_fault)
         elif end.exit_code:
             self._health.has_failed()
+
+
+def _has_not_ended(held: LiveContainer) -> bool:
+    """Whether the command of a container may still run; False only if that is known."""
+    if held.pooled:
+        return is_alive(held.pid, held.start)
+    try:
+        left = read_exit_file(held.exit_file)
+    except OSError:
+        return True
+    return left is None or left.exit_code is None
 
 
 class Cleaner:

@@ -70,8 +70,8 @@ class Pool:
     """Up to ``limit`` slots; none if that is 0, or without cgroups.
 
     ``began`` is called when a container runs, with its pid set, since when, by the clock, and whether ``ended`` is
-    called at once; ``ended`` when its process has ended, with a function that frees the slot and returns the figures, the exit
-    code, the container that follows and begins ("" for none), and whether it is known to have left no process;
+    called at once; ``ended`` when its process has ended, with a function that frees the slot and returns the figures,
+    the exit code, the container that follows and begins ("" for none), and whether it is known to have left no process;
     ``failed`` when it cannot be started, with its request, exit code, reason and errno; ``refused`` when it has to be
     started without a slot. All are called from the loop, never from ``launch``. ``Slots`` has the rest.
     """
@@ -345,9 +345,9 @@ class Pool:
             case "ended":
                 self._has_ended(slot, *rest[1:])
             case "ran":
-                *found, seconds = rest[1:5]
-                self._started(slot, *found, self._context.clock() - seconds, over=True)
-                self._has_ended(slot, *rest[5:])
+                _, pid, start, base, seconds, *end = rest
+                self._started(slot, pid, start, base, self._context.clock() - seconds, over=True)
+                self._has_ended(slot, *end)
 
     def _has_ended(self, slot: Slot, code: int, figures: Figures, following: str) -> None:
         if not following and slot.next is not None and not self.take_back(slot.next.held.container_id):
@@ -358,9 +358,7 @@ class Pool:
             settle = self._pass_on if following else self._settle
             self._ended(gone.held, lambda: settle(slot, gone.held, figures), code, following, clean)
 
-    def _started(
-        self, slot: Slot, pid: int, start: int, base: Figures, begun: float, *, over: bool
-    ) -> None:
+    def _started(self, slot: Slot, pid: int, start: int, base: Figures, begun: float, *, over: bool) -> None:
         """It has begun then, by the clock; ``over``: and has ended."""
         if slot.now is None:
             return

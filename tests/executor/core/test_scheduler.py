@@ -770,3 +770,13 @@ def test_a_long_queue_costs_no_more_for_each() -> None:
         world.exit(f"c{number}")
     assert world.state("c300") is ContainerState.RUNNING
     assert world.queued() == (0, 20_000 - 301)
+
+
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_a_kill_that_came_after_the_end_changes_nothing_of_it(by_itself: bool) -> None:
+    world = World(answers=False)
+    world.schedule("c", O)
+    world.tell(ContainerLaunched("c", 1, 1))
+    world.tell(ContainerKillRequested("c", -105, "Stopped by its master"))
+    world.tell(ContainerExited("c", 1, by_itself=by_itself))
+    assert (world.status("c").exit_status, world.status("c").exit_code) == (1 if by_itself else -105, 1)

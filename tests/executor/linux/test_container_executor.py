@@ -50,7 +50,7 @@ from executor.records import (
 )
 from executor.settings import ExecutorSettings
 
-from .node import Node, a_group, a_node, a_spec, running, soon
+from .node import Node, a_group, a_node, a_spec, running, soon, until
 
 MODES = ["none", pytest.param("v1", marks=pytest.mark.cgroup), pytest.param("auto", marks=pytest.mark.cgroup)]
 
@@ -474,5 +474,26 @@ def test_a_start_is_reported_with_a_time_before_the_first_instruction(
                 await node.told(ContainerExited, name)
                 assert launched.began is not None
                 assert launched.began + wall_offset() <= float(node.output(name)) + 0.0002  # two clocks
+
+    asyncio.run(scenario())
+
+
+def test_what_had_ended_before_a_kill_could_reach_it_has_ended_by_itself(
+    tmp_path: Path, cgroups: CgroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            for name, script in (
+                ("c1", "exit 3"),
+                ("c2", "trap 'exit 3' TERM; echo; while :; do sleep 0.01; done"),
+            ):
+                launched = await node.launch(a_spec(name, "sh", "-c", script))
+                if name == "c1":  # the loop hears of the end after this
+                    until(lambda pid=launched.pid: not running(pid), "it has ended")
+                else:
+                    await soon(lambda: node.output("c2"), "its trap is set")
+                node.executor.perform(KillContainer(name, force=False))
+                told = await node.told(ContainerExited, name)
+                assert (told.exit_code, told.by_itself) == (3, name == "c1")
 
     asyncio.run(scenario())
