@@ -34,6 +34,7 @@ from .records import (
     OpportunisticContainersStatus,
     Resource,
 )
+from .regular import open_regular
 from .settings import ExecutorSettings
 
 KILLED_ON_REQUEST = "Container killed on request."
@@ -388,7 +389,7 @@ class Executor:
     def _take_lock(self) -> None:
         try:
             self.work_dir.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = open_regular(os.fspath(self.work_dir / "lock"), os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise self._unusable(error) from error
         try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import struct
 import weakref
 from importlib.util import MAGIC_NUMBER
 from types import ModuleType
+
+from ..regular import NotRegularError, read_regular, write_whole
 
 ABOVE_SHELL = 20
 """Descriptors from here on are not those that the shim uses."""
@@ -35,19 +36,11 @@ class KeptProgram:
             pass  # it was removed
         copy = os.path.join(directory, os.path.basename(self.path))
         try:
-            facts = os.lstat(copy)
-            if stat.S_ISREG(facts.st_mode) and facts.st_size == len(self._content):
-                with open(copy, "rb") as file:
-                    if file.read() == self._content:
-                        return copy
-        except FileNotFoundError:
+            if read_regular(copy, most=len(self._content)) == self._content:
+                return copy
+        except (FileNotFoundError, NotRegularError):
             pass
-        new = f"{copy}.new"
-        with open(
-            os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb"
-        ) as file:
-            file.write(self._content)
-        os.replace(new, copy)
+        write_whole(copy, self._content)
         return copy
 
 

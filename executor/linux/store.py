@@ -29,10 +29,10 @@ from .. import plain
 from ..errors import StateStoreError, reason_of
 from ..light import names_of, replace
 from ..records import ContainerRecord, ContainerState
-from ..regular import NotRegularError, read_regular
+from ..regular import NotRegularError, open_regular, read_regular, set_strange_aside, write_whole
 from ..trees import make_again
 from .journal import Contents, Journal, NewerVersionError, line
-from .procfs import boot_id, read_bytes
+from .procfs import boot_id
 
 LOG = logging.getLogger(__name__)
 
@@ -319,15 +319,17 @@ class StateStore:
 
     def rebooted(self) -> bool:
         """Whether the host was rebooted after these records were written: then none of their processes is alive."""
-        written, now = read_bytes(self._boot, 64).strip(), boot_id().encode()
-        return bool(written and now) and written != now
+        try:
+            written, now = read_regular(self._boot).strip(), boot_id().encode()
+        except OSError:
+            return False
+        return len(written) == len(now) and written != now  # of another length, it names no boot
 
     def note_boot(self) -> None:
         """Note that the records are of the present boot from now on."""
-        new = f"{self._boot}.new"  # a file that is half written would say nothing about the boot
+        set_strange_aside(self._boot)
         try:
-            Path(new).write_text(boot_id() + "\n")
-            os.rename(new, self._boot)
+            write_whole(self._boot, f"{boot_id()}\n".encode())
         except OSError as error:
             LOG.warning("cannot write %s: %s", self._boot, error.strerror)
 
@@ -425,7 +427,7 @@ class StateStore:
     def _set_aside(self) -> None:
         """Keep the unreadable lines before the file that contains them is replaced. Raises OSError."""
         if self._aside:
-            with open(self._journal.path + GARBLED, "ab", opener=_without_waiting) as file:
+            with open(self._journal.path + GARBLED, "ab", opener=open_regular) as file:
                 file.write(b"\n".join(self._aside) + b"\n")
             self._aside = []
 
@@ -440,11 +442,6 @@ class StateStore:
             self._journal.remove()
             with contextlib.suppress(OSError):
                 os.unlink(self._boot)
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a FIFO without a reader raises OSError."""
-    return os.open(path, flags | os.O_NONBLOCK, 0o600)
 
 
 def _line(container_id: str, number: int, kind: bytes, said: object) -> bytes:

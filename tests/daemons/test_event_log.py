@@ -66,9 +66,9 @@ def test_what_came_before_a_gap_is_forgotten(path: Path) -> None:
 
 
 def test_a_file_that_takes_none_is_given_up(path: Path) -> None:
-    Path(f"{path}{EARLIER}").mkdir(parents=True)
     log = EventLog(str(path), 3)
     log.load()
+    Path(f"{path}{EARLIER}").mkdir(parents=True)
     log.append(events(1, 2))
     log.append(events(3, 4))
     assert not path.exists()
@@ -76,12 +76,14 @@ def test_a_file_that_takes_none_is_given_up(path: Path) -> None:
     assert numbers(log) == []
 
 
-def test_a_link_is_not_followed(path: Path, tmp_path: Path) -> None:
+def test_a_link_is_not_followed_and_set_aside(path: Path, tmp_path: Path) -> None:
     path.parent.mkdir()
     other = tmp_path / "other"
     other.write_text("kept")
     path.symlink_to(other)
-    assert numbers(written(path, events(1, 2))) == [] and other.read_text() == "kept"
+    assert numbers(written(path, events(1, 2))) == [1, 2] and other.read_text() == "kept"
+    (aside,) = path.parent.glob("events.log.aside-*")
+    assert aside.readlink() == other
 
 
 def test_nothing_is_written_where_none_are_remembered(path: Path) -> None:

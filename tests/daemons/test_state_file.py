@@ -120,13 +120,15 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "rm").stat().st_mode) == 0o700
 
 
-def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_a_link_in_its_place_is_not_followed_and_set_aside(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "rm").mkdir()
     (tmp_path / "theirs").write_bytes(b"")
-    (tmp_path / "rm" / "state.db").symlink_to(tmp_path / "theirs")
-    with pytest.raises(YoppError, match="cannot use"):
-        StateFile(path_in(tmp_path))
+    (tmp_path / "rm" / f"state.db{suffix}").symlink_to(tmp_path / "theirs")
+    assert len(written(tmp_path).load()) == len(RECORDS)
     assert (tmp_path / "theirs").read_bytes() == b""
+    (aside,) = (tmp_path / "rm").glob(f"state.db{suffix}.aside-*")
+    assert aside.is_symlink()
 
 
 def test_a_newer_versions_file_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_what_is_no_file_is_set_aside_and_never_waited_for(
     make(path_in(tmp_path))
     with pytest.raises(YoppError, match="cannot be read") as refused:
         examine(path_in(tmp_path))
-    assert refused.value.because == "it is not a file"
+    assert refused.value.because == "it is not a regular file"
     assert len(written(tmp_path).load()) == len(RECORDS)
     (aside,) = (tmp_path / "rm").glob("state.db.aside-*")
     assert not aside.is_file()

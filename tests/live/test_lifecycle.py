@@ -247,7 +247,7 @@ def test_up_with_other_options_starts_a_dead_cluster_with_those(yopp: Yopp) -> N
 def test_a_start_that_fails_leaves_the_plan(yopp: Yopp, broken: str) -> None:
     """The RM fails while the command holds the lock, the nodes afterwards."""
     before = all_killed(yopp)
-    path = yopp.run_dir / ("rm.log" if broken == "rm" else "state/nm-local-dir")
+    path = yopp.run_dir / ("state/rm" if broken == "rm" else "state/nm-local-dir")
     moved = path.rename(yopp.home / "moved")
     path.symlink_to("/dev/null")
     files = {name: (yopp.run_dir / name).read_text() for name in ("site.json", "nodes.json")}

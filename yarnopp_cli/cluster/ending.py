@@ -17,7 +17,7 @@ from ..errors import ShuttingDownError, YoppError
 from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
 from . import cleanup
-from .obstacles import set_aside
+from .obstacles import clear_obstacles
 from .plan import as_started, forget_cluster, running_configuration
 from .processes import END_NODE, ProcessId, end_processes, wait_for_end
 from .rundir import Daemon, RunDir
@@ -59,7 +59,7 @@ def take_down(
     if not run_dir.exists():
         return DownReport((), cleanup.Cleared())
     run_dir.check()
-    set_aside(run_dir)
+    clear_obstacles(run_dir)
     with run_dir.lock(timeout if lock_timeout is None else lock_timeout, force=force):
         forget_watched(run_dir)  # before anything else, so that no daemon is restarted meanwhile
         daemons = _daemons(run_dir, force)

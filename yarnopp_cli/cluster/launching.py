@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from executor.light import Record
 from executor.linux.procfs import read_bytes
+from executor.regular import open_regular
 
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError, reason_of
@@ -336,7 +337,7 @@ def _refusal(one: _Starting) -> YoppError:
 def _tail(one: _Starting) -> str:
     """The last line that a daemon logged, for an error's ``because``; "" if it logged nothing."""
     try:
-        with open(os.open(one.log_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(open_regular(one.log_path), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(one.log_from if one.log_from <= size else 0, size - LOG_TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").split("\n")

@@ -20,6 +20,7 @@ from executor.light import Record
 from ..errors import YoppError
 from ..machine.restarts import Watched
 from .launching import START_SECONDS, WATCHED, Launch, Order, nodemanager, resourcemanager
+from .obstacles import clear_obstacles
 from .plan import read_plan
 from .rundir import RunDir
 from .watched import count_a_try, has_died, read_watched
@@ -56,6 +57,7 @@ def start_again(
         if not os.path.exists(run_dir.lock_file) or has_died(run_dir, name) is None:
             return Answer(Outcome.UNWANTED)
         with run_dir.lock(timeout):
+            clear_obstacles(run_dir)
             died = has_died(run_dir, name)
             stopped = not unwatched and read_watched(run_dir, by) is None
             if died is None or stopped or (unwatched and run_dir.daemon(by) is None):

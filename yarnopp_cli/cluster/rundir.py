@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from executor.hints import TYPE_CHECKING
 from executor.light import Record, contextmanager, pattern, suppress
-from executor.regular import NotRegularError, read_regular
+from executor.regular import NotRegularError, open_regular, read_regular, write_whole
 
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 
@@ -347,35 +347,6 @@ class RunDir(Record):
         return False
 
 
-def write_whole(
-    path: str,
-    content: bytes,
-    *,
-    mode: int = 0o600,
-    owner: tuple[int, int] | None = None,
-    durable: bool = False,
-) -> None:
-    """Write a file atomically: readers see the old content or the new, never a part; with ``durable`` also
-    after a power failure. Raises OSError."""
-    temporary = f"{path}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        with open(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            if owner is not None:
-                os.fchown(file.fileno(), *owner)
-            if mode != 0o600:
-                os.fchmod(file.fileno(), mode)
-            if durable:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
 def _default(uid: int, home: str) -> RunDir | None:
     if uid == 0:
         return RunDir.of("/run/yopp", state_dir="/var/lib/yopp", uid=uid)
@@ -454,7 +425,7 @@ def _holder(path: str) -> ProcessId | None:
     it has taken the lock, and must not find the lock taken by a command that only inspects.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_regular(path)
     except OSError:
         return None
     import fcntl
@@ -462,8 +433,6 @@ def _holder(path: str) -> ProcessId | None:
     from .processes import ProcessId
 
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
         text = os.read(descriptor, 64).split()
         process = ProcessId.of(int(text[0])) if text and text[0].isdigit() else None
         if process is not None:

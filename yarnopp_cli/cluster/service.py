@@ -16,11 +16,12 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from executor.light import Record
+from executor.regular import read_regular, write_whole
 
 from ..errors import EXIT_NOT_PERMITTED, EXIT_UNREACHABLE, InvalidStateError, YoppError, reason_of
 from ..settings.files import home_of, user_of
 from .launching import daemon_environment
-from .rundir import RunDir, write_whole
+from .rundir import RunDir
 
 MARK = "# Made by `yopp service install`; `yopp service remove` removes it."
 """The first line of every unit file that ``install`` writes."""
@@ -201,14 +202,11 @@ def check_systemd(service: Service) -> None:
 
 def is_ours(path: str) -> bool | None:
     """Whether ``install`` wrote the unit file; None if there is no file. False for a link."""
-    if os.path.islink(path):
-        return False
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.readline().rstrip("\n") == MARK
+        return read_regular(path).partition(b"\n")[0] == MARK.encode()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return False
 
 
@@ -313,11 +311,9 @@ def remove(service: Service) -> None:
 
 
 def _content(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return None
+    with contextlib.suppress(OSError):
+        return read_regular(path)
+    return None
 
 
 def _undo(service: Service, before: State, content: bytes | None) -> None:

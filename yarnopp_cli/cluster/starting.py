@@ -26,7 +26,7 @@ from .capacity import Wish, plan_capacity
 from .gpus import with_gpus
 from .inspection import ClusterHandle, join, look, weaker_limits
 from .launching import START_SECONDS, WATCHED, Launch, nodemanager, resourcemanager
-from .obstacles import set_aside
+from .obstacles import clear_obstacles
 from .plan import Plan, PlannedNode, forget_cluster, free_ports, read_plan, running_configuration, write_plan
 from .processes import wait_for_end
 from .rundir import NODES, SITE, Daemon, RunDir
@@ -69,9 +69,10 @@ def ensure_cluster(
         if joined is not None and joined.info.nodes_running:
             return joined
     run_dir.prepare()
-    set_aside(run_dir)
+    obstacles = clear_obstacles(run_dir)
     deadline = time.monotonic() + timeout
     start = _Start(configuration, run_dir, lifetime, wish, deadline, supervised)
+    start.warnings += obstacles
     with run_dir.lock(timeout):
         plan, launch = start.begin()
     # Without the lock, by which a daemon that has died meanwhile is restarted.

@@ -16,9 +16,8 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from executor.regular import read_regular
+from executor.regular import read_regular, write_whole
 
-from ..cluster.rundir import write_whole
 from ..errors import InvalidPropertyError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..nodemanager.events import StoredPipeline, StorePipelines

@@ -14,6 +14,8 @@ import sys
 import time
 from collections.abc import Mapping
 
+from executor.regular import read_regular
+
 from ..cluster.clientfiles import remove_directory
 from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
 from ..jobs import progress
@@ -72,8 +74,7 @@ def read_token() -> Token:
 
 def _read_json(path: str) -> object:
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        return json.loads(read_regular(path))
     except (OSError, ValueError) as error:
         raise MessageError(f"cannot read {path}", because=str(error)) from None
 

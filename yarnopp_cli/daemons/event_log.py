@@ -16,6 +16,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from executor.regular import LARGEST, open_regular, read_regular, set_strange_aside
+
 from ..errors import reason_of
 from ..records.history import HistoryEvent
 from ..rpc.codec import encode
@@ -42,6 +44,8 @@ class EventLog:
         """
         if not self._size:
             return []
+        for told in set_strange_aside(self._path + EARLIER, self._path, most=LARGEST):
+            LOG.error("%s", told)
         earlier, _ = self._read(self._path + EARLIER)
         found, length = self._read(self._path)
         self._lines = len(found)
@@ -83,14 +87,12 @@ class EventLog:
             self._fd = -1
 
     def _open(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(self._path, flags, 0o600)
+        self._fd = open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def _read(self, path: str) -> tuple[list[HistoryEvent], int]:
         """The events of one file up to the first invalid line, and their length in bytes."""
         try:
-            with open(path, "rb") as file:
-                lines = file.read().split(b"\n")[:-1]
+            lines = read_regular(path).split(b"\n")[:-1]
         except OSError:
             return [], 0
         found, length = [], 0

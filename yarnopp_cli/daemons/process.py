@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import signal
-import stat
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from typing import Any, Final, Protocol
 from executor.core.machine import beat
 from executor.errors import ExecutorError
 from executor.linux.descriptors import raise_limit
+from executor.regular import open_regular, set_strange_aside
 
 from ..cluster.notifying import notify
 from ..cluster.rundir import SITE, RunDir
@@ -255,7 +255,7 @@ class DaemonProcess:
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
             except OSError as error:
                 raise YoppError(f"cannot write {path}", because=reason_of(error)) from None
             try:
@@ -318,9 +318,8 @@ class DaemonProcess:
         pid = f"{os.getpid()}\n".encode()
         try:
             if not _is_still(self._lock, path):
-                if not _is_regular(path):
-                    os.unlink(path)
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                set_strange_aside(path)
+                descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -445,14 +444,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
-
-
-def _is_regular(path: str) -> bool:
-    """Whether the path is a regular file, or nothing."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return True
 
 
 def _is_still(descriptor: int, path: str) -> bool:

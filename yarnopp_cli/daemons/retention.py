@@ -14,9 +14,10 @@ from collections.abc import Container, Iterator
 import msgspec
 
 from executor.linux.store import StateStore
+from executor.regular import write_whole
 from executor.trees import last_written, make_again, remove_tree
 
-from ..cluster.rundir import RECORDS, RunDir, write_whole
+from ..cluster.rundir import RECORDS, RunDir
 from ..errors import InvalidIdError
 from ..records.history import ApplicationHistory
 from ..records.ids import ApplicationId, application_of

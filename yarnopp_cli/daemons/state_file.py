@@ -15,14 +15,14 @@ import contextlib
 import logging
 import os
 import sqlite3
-import stat
-import time
 from functools import cache
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
+
+from executor.regular import ANY_SIZE, open_regular, set_strange_aside
 
 from ..cluster.rundir import RM_STATE_SUFFIXES
 from ..errors import YoppError, reason_of
@@ -88,9 +88,9 @@ class StateFile:
         )
 
     def _open(self) -> None:
-        if is_strange(self.path):
-            raise sqlite3.DatabaseError("it is not a file")
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        for told in set_strange_aside(*(self.path + suffix for suffix in RM_STATE_SUFFIXES)):
+            LOG.error("%s", told)
+        os.close(open_regular(self.path, os.O_RDWR | os.O_CREAT, most=ANY_SIZE))
         self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_SECONDS)
         try:
             format_of(database, self.path)
@@ -104,9 +104,6 @@ class StateFile:
         database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _set_aside(self) -> None:
-        if is_strange(self.path):
-            os.rename(self.path, f"{self.path}.aside-{time.time():.0f}")
-            return
         self._database.close()
         for suffix in RM_STATE_SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
@@ -203,15 +200,6 @@ def read_records(database: sqlite3.Connection) -> tuple[list[Stored], list[str]]
         except UNREADABLE as error:
             problems.append(f"a record cannot be read: {kind} {key}: {error}")
     return found, problems
-
-
-def is_strange(path: str) -> bool:
-    """Whether the path exists but is neither a file nor a link: opening a FIFO could block for ever."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISLNK(mode)
 
 
 def _statement(kind: type[StoreCommand], commands: list[StoreCommand]) -> tuple[str, list[Any]]:

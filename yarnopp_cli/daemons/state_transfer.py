@@ -20,9 +20,10 @@ from urllib.parse import quote
 import msgspec
 
 from executor.light import Record
+from executor.regular import check_regular, write_whole
 
 from ..cluster.plan import as_started
-from ..cluster.rundir import RunDir, write_whole
+from ..cluster.rundir import RM_STATE_SUFFIXES, RunDir
 from ..errors import ConfigurationError, YoppError, reason_of
 from ..records.reports import FINAL_STATES, YarnApplicationState
 from ..records.state import (
@@ -39,7 +40,7 @@ from ..records.state import (
     key_of,
 )
 from ..rpc.codec import encode
-from .state_file import FORMAT, UNREADABLE, StateFile, format_of, is_strange, newer, read_records
+from .state_file import FORMAT, UNREADABLE, StateFile, format_of, newer, read_records
 
 _TYPES: dict[str, Any] = {kind.value: record for record, kind in KINDS.items()}
 
@@ -67,14 +68,14 @@ def examine(path: str) -> tuple[list[Stored], StateReport]:
             hint="yarn.resourcemanager.recovery.enabled = true stores it",
         )
     try:
-        if is_strange(path):
-            raise sqlite3.DatabaseError("it is not a file")
+        for one in filter(os.path.lexists, (path + suffix for suffix in RM_STATE_SUFFIXES)):
+            check_regular(one, os.lstat(one))
         with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
             number = format_of(database, path)
             found, problems = read_records(database)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         hint = "the next ResourceManager sets it aside and starts without state"
-        raise YoppError(f"{path} cannot be read", because=str(error), hint=hint) from None
+        raise YoppError(f"{path} cannot be read", because=reason_of(error), hint=hint) from None
     return found, _report(number, found, problems)
 
 

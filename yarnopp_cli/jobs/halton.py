@@ -76,8 +76,9 @@ def count_inside(offset: int, size: int, status: "object" = None) -> int:
 
 def read_pair(path: str) -> "tuple[int, int]":
     """The two numbers in a file. Raises ValueError if there are not two."""
-    with open(path, encoding="ascii") as file:
-        first, second = file.read().split()
+    # A FIFO of that name would be waited for, a link to a device be read for ever.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), encoding="ascii") as file:
+        first, second = file.read(100).split()
     return int(first), int(second)
 
 

@@ -4,12 +4,13 @@ nothing.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from executor.regular import ANY_SIZE, NotRegularError, open_regular
 
 from ..records.ids import ApplicationId, ContainerId
 
@@ -26,15 +27,9 @@ def open_plain(path: str) -> int | None:
     its place: a link could lead anywhere, a FIFO would block its reader for ever.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
-            return None
-        raise
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    return None
+        return open_regular(path, most=ANY_SIZE)
+    except (FileNotFoundError, NotRegularError):
+        return None
 
 
 def plain_status(path: str) -> os.stat_result | None:

@@ -14,11 +14,12 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable
 
+from executor.regular import ANY_SIZE, open_regular
+
 CHUNK = 65_536
 _ATOMIC = select.PIPE_BUF
 """What a pipe accepts without blocking once poll reports it writable (pipe(7))."""
 
-_OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """A container may replace its log file with a link or a FIFO: follow no link, wait for no writer."""
 
 POLL_SECONDS = 0.05
@@ -136,7 +137,7 @@ class _Stream:
             return False
         if self._descriptor < 0:
             try:
-                self._descriptor = os.open(self._path, _OPEN_FLAGS)
+                self._descriptor = open_regular(self._path, most=ANY_SIZE)
             except OSError:
                 return False  # not there yet, or never: a container that has not run has no files
         try:

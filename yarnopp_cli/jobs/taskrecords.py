@@ -13,7 +13,7 @@ import os
 
 from executor.light import replace
 from executor.records import ContainerExitStatus
-from executor.regular import NotRegularError, read_regular
+from executor.regular import NotRegularError, open_regular, read_regular
 
 from ..masters.resuming import WRITTEN, stored_task
 from ..masters.tasks import Task
@@ -22,7 +22,7 @@ from ..records.state import StoredTask
 from ..rpc.plain import MessageError, decode, encode
 
 FILE_NAME = ".tasks"
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 class TaskRecords:
@@ -67,7 +67,7 @@ class TaskRecords:
         line = b"\n" + json.dumps(encode(record)).encode() + b"\n"
         with contextlib.suppress(OSError):
             if self._fd < 0:
-                self._fd = os.open(self._path, _FLAGS, 0o600)
+                self._fd = open_regular(self._path, _FLAGS)
             os.write(self._fd, line)
 
     def close(self) -> None:

@@ -11,6 +11,8 @@ import re
 from array import array
 from bisect import bisect_right
 
+from executor.regular import ANY_SIZE, open_regular
+
 from ..views.text import harmless
 
 BLOCK = 1 << 20
@@ -72,7 +74,7 @@ class LogFile:
 
     def _open(self) -> int:
         try:
-            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            return open_regular(self.path, most=ANY_SIZE)
         except FileNotFoundError:
             return -1
 

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
+from executor.regular import ANY_SIZE, open_regular
+
 from .http import caller, is_owner, not_found, require_owner
 from .queries import WHOLE, number, whole
 
@@ -53,15 +55,12 @@ def open_file(directory: str, name: str, owner: int = -1) -> int:
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise not_found("no such log file")
     try:
-        descriptor = os.open(
-            os.path.join(directory, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        )
+        descriptor = open_regular(os.path.join(directory, name), most=ANY_SIZE)
     except OSError:
         raise not_found(
             f"Cannot find log file {name[:100]}: it has not been written, or was removed"
         ) from None
-    facts = os.fstat(descriptor)
-    if not stat.S_ISREG(facts.st_mode) or owner not in (-1, facts.st_uid):
+    if owner not in (-1, os.fstat(descriptor).st_uid):
         os.close(descriptor)
         raise not_found("no such log file")
     return descriptor

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
-from ...regular import read_regular
+from ...regular import read_regular, write_whole
 from ...settings import ExecutorSettings
 from .base import UNIFIED, CgroupDriver
 from .files import CGROUP_ROOT, V1_CONTROLLERS, KernelFiles, Mount, UnifiedFiles, at, read_mounts, read_paths
@@ -128,9 +128,7 @@ def _memorise(remember: Path | None, bases: Mapping[str, str]) -> None:
     if remember is None:
         return
     try:
-        temporary = remember.with_name(remember.name + ".new")
-        temporary.write_text(json.dumps(dict(bases), sort_keys=True) + "\n", encoding="utf-8")
-        temporary.replace(remember)
+        write_whole(str(remember), json.dumps(dict(bases), sort_keys=True).encode() + b"\n")
     except OSError as error:
         LOG.warning("cannot write %s: %s", remember, error.strerror)
 

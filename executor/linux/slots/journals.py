@@ -21,7 +21,7 @@ import signal
 
 from ...errors import StateStoreError, reason_of
 from ...light import Record, replace
-from ...regular import NotRegularError, read_regular
+from ...regular import NotRegularError, read_regular, write_whole
 from ..cgroups.slots import SLOT_PREFIX, Baseline
 from ..procfs import PIDS, is_alive, send, standing, wait_until
 from ..shim import EXIT_CODES, kill_identified
@@ -181,8 +181,7 @@ def forget_launchers(state: str) -> None:
     for path in journals(state):
         try:
             kept = [line for line in _text_of(path).splitlines(True) if not line.startswith(b"launcher ")]
-            with open(path, "wb") as file:
-                file.write(b"".join(kept))
+            write_whole(path, b"".join(kept))
         except OSError as error:
             LOG.warning("cannot change %s: %s", path, error.strerror)
 

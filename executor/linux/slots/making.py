@@ -168,7 +168,7 @@ class Slots:
         while True:
             self._number += 1
             name = f"{SLOT_PREFIX}{self._number}"
-            if os.path.exists(journal_path(self._context.directories.state, name)):
+            if os.path.lexists(journal_path(self._context.directories.state, name)):
                 continue  # it is an earlier run's, and still needed
             with contextlib.suppress(FileExistsError):
                 made = self._cgroups.make_slot(name)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from executor.hints import Any
 from executor.light import Record
+from executor.regular import write_whole
 
-from ...cluster.rundir import write_whole
 from ...errors import EXIT_NO_SUCH, ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
 from ...settings.declarations import PROPERTIES, declared
 from ...settings.editing import with_values
