@@ -336,15 +336,17 @@ def test_an_rm_that_no_node_restarts_any_more_is_not_waited_for(yopp: Yopp) -> N
     wait_until(lambda: run_dir.read(f"{NM}.watched"), what="its node serves")
     daemon = run_dir.daemon("rm")
     assert daemon is not None
-    (yopp.run_dir / "rm.pid").unlink()
-    (yopp.run_dir / "rm.pid").mkdir()  # so none can start
+    place = yopp.run_dir / "state" / "rm"
+    moved = place.rename(yopp.home / "moved")
+    place.touch()  # so none can start
     os.kill(daemon.process.pid, signal.SIGKILL)
     _, err = front.communicate(timeout=60 * PATIENCE)
     assert front.returncode == 1 and "error: the ResourceManager has ended" in err
     wait_until(
         lambda: (found := read_watched(run_dir, "rm")) is not None and found.given_up, what="it gives up"
     )
-    (yopp.run_dir / "rm.pid").rmdir()
+    place.unlink()
+    moved.rename(place)
     assert yopp("ps", code=69).returncode == 69
 
 
