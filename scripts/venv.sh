@@ -54,4 +54,6 @@ if [ -n "$extra" ]; then target="$root[$extra]"; else target=$root; fi
 # cgroupspy has no pyproject.toml: --use-pep517 avoids a warning of pip.
 "$venv/bin/python" -m pip install -q --disable-pip-version-check --use-pep517 -e "$target" >&2 ||
     fail "yopp could not be installed" "see the message of pip above" "check the network, then run this again"
+# Python 3.11 brings it, and with it a file that costs each start of Python a millisecond.
+"$venv/bin/python" -m pip uninstall -q -y setuptools >/dev/null 2>&1 || :
 printf '%s\n' "$want" >"$stamp"

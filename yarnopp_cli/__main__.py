@@ -22,18 +22,24 @@ _GARBAGE = 20_000
 
 def main() -> None:
     """Run the command line that this process was started with, and exit."""
-    own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    own = signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL)
     if own:  # in the middle of an import Python would tell the story of its own modules
-        signal.signal(signal.SIGINT, _leave)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(_GARBAGE)
     _secure_standard_streams()
     if sys.argv[1:] in (["--help"], ["-h"]) and _shows_ready_help():
         sys.exit(0)
     from .cli.app import run
 
+    try:
+        if own:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # beside what `run` catches
+        code = 130
     if own:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    _end(run(sys.argv[1:]))
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _end(code)
 
 
 def _end(code: int) -> NoReturn:
@@ -67,11 +73,6 @@ def _secure_standard_streams() -> None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", closefd=False)
-
-
-def _leave(number: int, frame: object) -> None:
-    """Ctrl-C before there was anything to interrupt."""
-    os._exit(128 + number)
 
 
 def _shows_ready_help() -> bool:

@@ -211,6 +211,18 @@ def test_ctrl_c_is_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli("version").code == 130
 
 
+def test_ctrl_c_in_an_import_shows_nothing(tmp_path: Path) -> None:
+    """Here in yopp's first one: pip's own script for a command imports before yopp can do anything."""
+    (tmp_path / "yarnopp_cli").mkdir()
+    (tmp_path / "yarnopp_cli/__init__.py").write_text("import os\nos.kill(os.getpid(), 2)\n")
+    script = Path(__file__).parents[2] / "bin/yopp"
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run([sys.executable, script, "ps"], env=env, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-2, "", "")
+    installed = Path(sys.executable).with_name("yopp").read_text()
+    assert installed.splitlines()[1:] == script.read_text().splitlines()[1:]
+
+
 def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     import yarnopp_cli.cli.help.version as module
 

@@ -165,7 +165,7 @@ def test_what_a_job_runs_is_not_read() -> None:
 
 HEAVY = {
     "typer", "typing", "msgspec", "tomli", "dataclasses", "inspect", "asyncio", "subprocess", "socket", "pathlib",
-    "platform", "shutil", "ast",
+    "platform", "shutil", "ast", "logging",
 }  # fmt: skip
 """Modules that cost a command milliseconds, and that none of these needs."""
 NO_START = "-Dyopp.on-demand.enabled=false"

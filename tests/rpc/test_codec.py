@@ -149,7 +149,7 @@ def refused(line: bytes) -> WireError:
         (b"\xff\xfe", PARSE_ERROR, None),
         (b'{"id":1,"method":"\xed\xa0\x80"}', PARSE_ERROR, None),
         (b'{"id":1,"method":"allocate"} x', PARSE_ERROR, None),
-        (b'{"id":1,"method":"a","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}", PARSE_ERROR, None),
+        (b'{"id":1,"method":"a","params":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}", PARSE_ERROR, None),
         (b'{"id":5,"method":"stopContainers","params":{"exit_status":NaN}}', PARSE_ERROR, 5),
         (b'{"id":"five","method":"allocate","params":[-Infinity]}', PARSE_ERROR, "five"),
         (b"[]", INVALID_REQUEST, None),
@@ -238,7 +238,7 @@ def test_text_that_was_never_utf8_does_not_keep_an_answer_from_leaving() -> None
         b'{"id":1}',
         b'{"id":9,"result":{}}',
         b'{"id":1,"result":{"application":5}}',
-        b'{"id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"id":1,"result":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}",
         b'{"id":1,"error":"no"}',
     ],
 )

@@ -17,14 +17,11 @@ from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...records import CgroupLimits
 from . import files as kernel
 from .base import CPU, MEMORY, PIDS, UNIFIED, GroupDriver, differ, rounded_up
-from .files import at, number
+from .files import UNLIMITED, at, number
 from .gauges import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
 
 LOG = logging.getLogger(__name__)
-
-UNLIMITED = 1 << 60
-"""v1 expresses "no limit" as a number near 2**63, rounded to pages."""
 
 
 class V1Driver(GroupDriver):

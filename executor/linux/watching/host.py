@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection
 from ...light import Record, replace
 from ...records import HostUtilization, ResourceUtilization
 from ..cgroups.files import (
+    UNLIMITED,
     CpuFiles,
     MemoryFiles,
     Mount,
@@ -30,7 +31,6 @@ from ..cgroups.files import (
     read_mounts,
     read_paths,
 )
-from ..cgroups.v1 import UNLIMITED
 from ..procfs import read_bytes, runnable_threads
 from .processes import LastingProcesses, OwnProcesses, ProcessTable
 
