@@ -154,6 +154,20 @@ def test_a_small_terminal_and_no_colours(cluster: Yopp, terminals: list[Terminal
     assert top.ended() == 0
 
 
+def test_no_input_ends_it(cluster: Yopp, terminals: list[Terminal]) -> None:
+    """Bytes that are not UTF-8, typed and pasted, and a sequence that no terminal sends."""
+    top = Terminal(cluster, "top", env="LC_ALL=C.UTF-8")
+    terminals.append(top)
+    top.sees("LIVE", "1 node")
+    top.keys("2", "/")
+    for text in (b"\xfc", b"\x1b[200~a\xff\xfeq\x1b[201~", b"\x1b[9999999999u", b"\xe2\x82"):
+        top.keys("-H", *(f"{byte:x}" for byte in text))
+    top.keys("z", "Enter")
+    top.sees("\N{REPLACEMENT CHARACTER}")
+    os.kill(top.pid, signal.SIGINT)
+    assert top.ended() == 130
+
+
 @pytest.mark.parametrize("before", ["", "trap '' HUP;"])
 def test_it_ends_with_its_terminal(cluster: Yopp, terminals: list[Terminal], before: str) -> None:
     """A window is closed, a connection lost; with SIGHUP and, below nohup, without."""

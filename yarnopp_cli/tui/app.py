@@ -20,6 +20,7 @@ from .base import TopApp, TopScreen
 from .commands import TopCommands
 from .container import DetailScreen, LogScreen
 from .dialogs import TextDialog, beside
+from .driver import Driver
 from .logview import LogView
 from .screens import SCREENS
 from .source import Source
@@ -71,6 +72,7 @@ class YoppTop(TopApp):
         self, source: Source, *, readonly: bool = False, interval: float = 1.0, theme: str = ""
     ) -> None:
         super().__init__(source, readonly=readonly, interval=interval)
+        self.driver_class = Driver
         self._own_loop: asyncio.AbstractEventLoop | None = None
         if theme:
             self.theme = theme
@@ -83,7 +85,7 @@ class YoppTop(TopApp):
         """Textual's: begin. A signal that ends the program restores the terminal."""
         loop = self._own_loop = asyncio.get_running_loop()
         with contextlib.suppress(RuntimeError, ValueError):  # not in the main thread: a test
-            for number in (signal.SIGTERM, signal.SIGHUP):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         self.begin()
         self.run_worker(self.feed.run(), group="events")

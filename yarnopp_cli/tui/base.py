@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input
 
-from ..errors import YoppError
+from ..errors import EXIT_BUG, YoppError
 from ..explain.snapshot import Picture
 from ..views.columns import Cell
 from ..views.text import harmless, short_span
@@ -74,6 +74,15 @@ class TopApp(App[None]):
         self._soonest = 0.0
         self._blurred = False
         self._wake = asyncio.Event()
+
+    def panic(self, *renderables: Any) -> None:
+        """Textual's: a thread failed. What it says is printed at the end, which then is not a success."""
+        self._return_code = self._return_code or EXIT_BUG
+        super().panic(*renderables)
+
+    def _fatal_error(self) -> None:
+        """Textual's: end, as nothing handles an exception. ``top`` raises it again: it is told as in other commands."""
+        self._close_messages_no_wait()
 
     # ---- taking pictures
 

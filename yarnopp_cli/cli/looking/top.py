@@ -129,4 +129,6 @@ def _screens(source: Source, readonly: bool, interval: float, theme: str, color:
     app = YoppTop(source, readonly=readonly, interval=interval, theme=theme)
     with fleeting(app.terminal_gone):
         app.run()
+    if app._exception is not None:
+        raise app._exception
     return app.return_code or 0

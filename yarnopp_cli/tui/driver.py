@@ -1,0 +1,30 @@
+"""Reads the terminal as Textual does, whatever is typed or pasted there.
+
+Textual's own reading thread ends the program at a byte that is not UTF-8, and at some sequences.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+from collections.abc import Callable
+from functools import partial
+
+from textual.drivers import linux_driver
+
+
+class Driver(linux_driver.LinuxDriver):
+    """Textual's driver. A byte that is not UTF-8 is U+FFFD, so a paste stays one. A sequence at which the parser fails
+    (``ESC [ 9999999999 u``) is dropped, with what was read beside it.
+    """
+
+    def run_input_thread(self) -> None:
+        """Textual's: read until the app ends."""
+        linux_driver.getincrementaldecoder = _tolerant  # type: ignore[attr-defined, assignment]
+        while not self.exit_event.is_set():
+            with contextlib.suppress(ValueError, ArithmeticError):
+                super().run_input_thread()
+
+
+def _tolerant(encoding: str) -> Callable[[], codecs.IncrementalDecoder]:
+    return partial(codecs.getincrementaldecoder(encoding), errors="replace")
