@@ -19,7 +19,7 @@ from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import children, continue_all, is_alive, is_running, send
-from .shim import CANNOT_FORK, RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
+from .shim import CANNOT_BEGIN, CANNOT_FORK, RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
 from .threads import beside
 from .watching.health import HealthChecker
 
@@ -205,7 +205,12 @@ class Ender:
                 raise  # it is retried
             left = None
         held.ended = True
-        fault = self._cgroups.crowded(NO_PROCESS) if left is None and end.exit_code == CANNOT_FORK else ""
+        fault = ""
+        if left is None and end.exit_code == CANNOT_FORK:
+            fault = self._cgroups.crowded(NO_PROCESS)
+        elif end.exit_code == CANNOT_BEGIN and (left is None or not left.pid):
+            folder = os.path.dirname(held.exit_file)
+            fault = f"{folder}: {self._health.problem_of(folder) or 'no container can begin'}"
         # The shim ends with the same code, for the case that the file could not be written.
         code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code
         if fault:

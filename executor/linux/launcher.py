@@ -75,6 +75,7 @@ SYS_ADMIN (mounts and namespaces), SYS_BOOT: with these, root could undo what ``
 _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _UNPROTECTED = b"-1000"
 SHELL = "/bin/sh"
+_SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class NotStartedError(Exception):
@@ -266,7 +267,8 @@ class Launcher:
         try:
             journal.begin(line, follows=queued_at > 0)
         except OSError as error:
-            self._tell("failed", name, 125, f"cannot write its journal: {error.strerror}", error.errno or 0)
+            why = f"cannot write its journal: {error.strerror}"
+            self._tell("failed", name, 125, why, error.errno or 0, True)
             return None
         begun = time.monotonic()  # before its first instruction: it has run for no longer than is reported
         try:
@@ -549,8 +551,7 @@ def _start(
                     program, command, environment, file_actions=actions, setsid=True, setsigdef=IGNORED
                 )
             except OSError as error:
-                if error.errno == errno.E2BIG:
-                    raise NotStartedError(126, f"cannot start {command[0]!r}: {error.strerror}") from None
+                _leave_to_a_shell(error, command)
         # A shell reports what is wrong, on the container's own standard error and by its exit code; it also
         # runs a script without an interpreter line.
         words = [SHELL, "-c", 'exec "$@"', SHELL, *command]
@@ -638,13 +639,23 @@ def become(
             try:
                 os.execve(program, command, environment)
             except OSError as error:
-                if error.errno == errno.E2BIG:
-                    raise NotStartedError(126, f"cannot start {command[0]!r}: {error.strerror}") from None
+                _leave_to_a_shell(error, command)
         os.execve(SHELL, [SHELL, "-c", 'exec "$@"', SHELL, *command], environment)
     except ValueError as error:  # as in ``_start``
         raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
     except OSError as error:
-        raise NotStartedError(125, f"cannot start {command[0]!r}: {error.strerror}") from None
+        raise NotStartedError(
+            125, f"cannot start {command[0]!r}: {error.strerror}", error.errno or 0
+        ) from None
+
+
+def _leave_to_a_shell(error: OSError, command: list[str]) -> None:
+    """A shell would report an error of the command in its own words. Raises NotStartedError or OSError if it cannot:
+    the command is too long, or the kernel lacks what every command needs."""
+    if error.errno == errno.E2BIG:
+        raise NotStartedError(126, f"cannot start {command[0]!r}: {error.strerror}") from None
+    if error.errno in _SHORT:
+        raise error
 
 
 def _output_to(out: str, err: str) -> None:

@@ -39,6 +39,9 @@ LOG = logging.getLogger(__name__)
 SHELL = "/bin/sh"
 CANNOT_FORK = 75
 """The exit code of a shim that could not fork the process of the command; there is no exit file then."""
+CANNOT_BEGIN = 74
+"""The exit code of a shim whose exit file could not be made, or whose process could not join a cgroup; there is no exit
+file then, or it is empty."""
 EXIT_CODES = range(256)
 SHIM_NAME = "shim.sh"
 SHIM = os.fspath(Path(__file__).with_name(SHIM_NAME))
@@ -141,7 +144,7 @@ class ShimLauncher:
 
     def launch(self, request: LaunchRequest) -> Launched:
         """Start the shim. If the command cannot be executed, 126 or 127 is its exit code."""
-        # Make the exit file first: then a shim that cannot join a cgroup leaves an exit code, 125.
+        # Make the exit file first: what cannot be made keeps nothing from being repeated.
         return self._start(request, ("--begin", *request.join), subprocess.DEVNULL)
 
     def prepare(self, request: LaunchRequest) -> Prepared:

@@ -30,9 +30,13 @@ trap 'exit 75' EXIT
 			;;
 		--begin)
 			# Only one ever begins for an exit file: whoever finds it there already does nothing, and its shim
-			# must not add to it.
+			# must not add to it. Where the file cannot be made, the command has not begun (CANNOT_BEGIN).
 			set -C
-			{ { echo $$ >&9 || :; } 9>"$YOPP_SHIM_EXIT_FILE"; } 2>/dev/null || { kill -KILL $$; exit 125; }
+			{ { echo $$ >&9 || :; } 9>"$YOPP_SHIM_EXIT_FILE"; } 2>/dev/null || {
+				[ -e "$YOPP_SHIM_EXIT_FILE" ] || exit 74
+				kill -KILL $$
+				exit 125
+			}
 			set +C
 			;;
 		--files=*)
@@ -40,7 +44,10 @@ trap 'exit 75' EXIT
 			;;
 		*)
 			# Zero means the process that writes.
-			echo 0 >"$1" || exit 125
+			echo 0 >"$1" || {
+				[ ! -e "$YOPP_SHIM_EXIT_FILE" ] || : >"$YOPP_SHIM_EXIT_FILE"
+				exit 74
+			}
 			;;
 		esac
 		shift

@@ -190,10 +190,17 @@ class Starter:
         self._ender.pooled_ended(held, settle, code, following, clean)
 
     def _failed_in_slot(
-        self, held: LiveContainer, request: LaunchRequest, code: int, reason: str, number: int = 0
+        self,
+        held: LiveContainer,
+        request: LaunchRequest,
+        code: int,
+        reason: str,
+        number: int = 0,
+        ours: bool = False,
     ) -> None:
+        """``ours``: the error concerns what the node itself needs."""
         del self._held[held.container_id]
-        ours = self._directories.has(request.stdout)
+        ours = ours or number in SHORT or self._directories.has(request.stdout)
         self._tell_launch_failed(held.container_id, code, reason, number if ours else 0)
 
     def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:

@@ -72,8 +72,9 @@ class Pool:
     ``began`` is called when a container runs, with its pid set, since when, by the clock, and whether ``ended`` is
     called at once; ``ended`` when its process has ended, with a function that frees the slot and returns the figures,
     the exit code, the container that follows and begins ("" for none), and whether it is known to have left no process;
-    ``failed`` when it cannot be started, with its request, exit code, reason and errno; ``refused`` when it has to be
-    started without a slot. All are called from the loop, never from ``launch``. ``Slots`` has the rest.
+    ``failed`` when it cannot be started, with its request, exit code, reason, errno, and whether the node is at fault;
+    ``refused`` when it has to be started without a slot. All are called from the loop, never from ``launch``. ``Slots``
+    has the rest.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Pool:
         *,
         began: Callable[[LiveContainer, float, bool], None],
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int, str, bool], None],
-        failed: Callable[[LiveContainer, LaunchRequest, int, str, int], None],
+        failed: Callable[..., None],
         refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
         read_only: tuple[str, ...] = (),
         quiet: bool = False,

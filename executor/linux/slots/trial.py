@@ -91,7 +91,7 @@ async def _try(cgroups: CgroupDriver, directory: str) -> str | None:
         1,
         began=lambda held, begun, over: None,
         ended=ended,
-        failed=lambda held, request, code, why, number: tell(why),
+        failed=lambda held, request, code, why, *more: tell(why),
         refused=lambda held, request, limits: tell(pool.trouble),
         quiet=True,
         read_only=kept_from_containers(directory),

@@ -16,7 +16,8 @@ from unittest import mock
 import pytest
 
 from executor.core.commands import CleanUpContainer, ForgetContainer, LaunchContainer, StoreContainer
-from executor.core.events import ContainerLaunchFailed, NodeHealthChanged
+from executor.core.events import ContainerExited, ContainerLaunchFailed, NodeHealthChanged
+from executor.linux import launcher
 from executor.linux.cgroups import CgroupDriver
 from executor.linux.context import ExecutorContext
 from executor.linux.watching import health
@@ -90,6 +91,92 @@ def test_a_full_disk_is_the_nodes_fault_until_there_is_room(
                 path.unlink()
             await soon(lambda: health_of(node) == [""], "it is well again")
             assert (await node.run(a_spec("c3", "sh", "-c", "exit 5"))).exit_code == 5
+
+    asyncio.run(scenario())
+
+
+@SLOTS
+@pytest.mark.parametrize("free", range(8))
+def test_what_never_began_for_want_of_a_file_is_the_nodes_fault_and_costs_no_try(
+    small: Path, cgroups: CgroupDriver, slots: int, free: int
+) -> None:
+    """The last file that it needs is its shim's exit file, or a line of its launcher's journal."""
+
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            assert (await node.run(a_spec("c1", "true"))).exit_code == 0
+            node.executor.perform(CleanUpContainer("c1"))
+            await soon(lambda: not (small / "work" / "c1").exists(), "nothing is removed any more")
+            ballast = fill(small, inodes=True)
+            for path in ballast[len(ballast) - free :]:
+                path.unlink()
+            node.executor.perform(LaunchContainer(a_spec("c2", "sh", "-c", "exit 5"), CgroupLimits()))
+            end = await soon(
+                lambda: node.found(ContainerLaunchFailed, "c2") or node.found(ContainerExited, "c2"),
+                "c2 has ended",
+            )
+            if isinstance(end, ContainerLaunchFailed):
+                assert end.node_status == DISKS
+            else:
+                assert (end.exit_code, end.node_fault) == (5, "") or (
+                    end.exit_code is None and end.node_fault
+                )
+            fill(small, inodes=True)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [0])
+def test_what_was_prepared_and_finds_no_room_for_its_exit_file_is_the_nodes_fault(
+    small: Path, cgroups: CgroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=0)) as node:
+            spec = a_spec("c1", "true")
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.SCHEDULED)))
+            await soon(lambda: node.executor._preparer.has("c1"), "it is prepared")
+            fill(small, inodes=True)
+            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+            end = await node.told(ContainerExited, "c1")
+            assert end.exit_code is None and "No space left" in end.node_fault
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [1])
+def test_a_launcher_that_cannot_write_its_journal_is_the_nodes_fault_wherever_the_output_goes(
+    small: Path, cgroups: CgroupDriver, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=1)) as node:
+            for number in range(200):
+                name = f"c{number}"
+                spec = a_spec(name, "true", log_directory=str(tmp_path / "logs"))
+                node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+                failed = await soon(
+                    lambda n=name: node.found(ContainerExited, n) or node.found(ContainerLaunchFailed, n),
+                    name,
+                )
+                if isinstance(failed, ContainerLaunchFailed):
+                    break
+                node.executor.perform(CleanUpContainer(name))
+                fill(small, inodes=False)
+            assert failed.node_status == DISKS and "cannot write its journal" in failed.reason
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [0])
+def test_what_cannot_join_its_cgroup_is_the_nodes_fault(
+    tmp_path: Path, cgroups: CgroupDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(cgroups), "_join_file", lambda *_: "cgroup.none")
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=0)) as node:
+            node.executor.perform(LaunchContainer(a_spec("c1", "true"), CgroupLimits()))
+            end = await node.told(ContainerExited, "c1")
+            assert (end.exit_code, end.node_fault) == (None, f"{tmp_path}/state: no container can begin")
 
     asyncio.run(scenario())
 
@@ -265,3 +352,24 @@ def test_which_errors_are_the_nodes() -> None:
     assert {node_status(one) for one in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)} == {DISKS}
     assert {node_status(one) for one in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)} == {aborted}
     assert {node_status(one) for one in (0, errno.ENOENT, errno.EACCES, errno.E2BIG)} == {0}
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "told"),
+    [(errno.ENOMEM, 125, errno.ENOMEM), (errno.ENFILE, 125, errno.ENFILE), (errno.E2BIG, 126, 0)],
+)
+def test_what_the_kernel_lacks_for_every_command_is_not_left_to_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int, told: int
+) -> None:
+    """A shell would make a failure of the command of it, 126."""
+
+    def refuses(program: str, *_: Any, **__: Any) -> int:
+        assert program != launcher.SHELL
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "posix_spawn", refuses)
+    monkeypatch.setattr(os, "chdir", lambda _: None)
+    out = str(tmp_path / "out")
+    with pytest.raises(launcher.NotStartedError) as failed:
+        launcher._start(mock.Mock(), ["true"], {"PATH": os.environ["PATH"]}, "/", out, out)
+    assert (failed.value.args[0], failed.value.args[2]) == (code, told)
