@@ -99,6 +99,40 @@ def test_what_is_no_file_stops_no_command(yopp: Yopp, kind: str) -> None:
     assert "ended rm" in yopp("down", "-y").stdout
 
 
+def test_plain_files_that_were_removed_come_back_and_the_cluster_is_as_it_was(yopp: Yopp) -> None:
+    """As programs remove them that clean directories (tmpfiles.d)."""
+    on = "-Dyopp.daemons.restart.enabled=true"
+    yopp("up", "--vcores", "2", "--memory", "1024", on, "-Dyopp.resourcemanager.event-history.size=777")
+    files = [path for path in yopp.run_dir.iterdir() if path.is_file()]
+    texts = {path: path.read_text() for path in files if path.suffix != ".log" and path.name != "lock"}
+    assert len(texts) > 10
+    for path in files:
+        path.unlink()
+    refused = yopp("up", "--vcores", "1", code=1)
+    assert "running with vcores=2, you asked for 1" in refused.stderr
+    wait_until(lambda: all(path.is_file() for path in files), NOTICED, "they are back")
+    assert {path: path.read_text() for path in texts} == texts
+    assert {path.stat().st_mode & 0o777 for path in files} <= {0o600, 0o644}
+    before = yopp.json("node", "list")["nodes"]["node"][0]
+    process = RunDir.of(str(yopp.run_dir)).daemon(NM).process  # type: ignore[union-attr]
+    psutil.Process(process.pid).kill()
+    wait_until(
+        lambda: (
+            not process.alive()
+            and yopp.json("status", code=None)["clusterInfo"]["yopp"]["state"] == "running"
+        )
+    )
+    after = yopp.json("node", "list")["nodes"]["node"][0]
+    assert [after[name] for name in ("id", "availMemoryMB", "availableVirtualCores")] == [
+        before[name] for name in ("id", "availMemoryMB", "availableVirtualCores")
+    ]
+    (yopp.run_dir / "rest.token").write_text("")
+    yopp("up")
+    properties = yopp.json("status")["clusterInfo"]["yopp"]["properties"]
+    assert properties["yopp.resourcemanager.event-history.size"] == "777"
+    assert (yopp.run_dir / "rest.token").read_text() == "", "a token that was taken back stays so"
+
+
 def test_a_state_directory_that_was_removed_is_made_again(yopp: Yopp) -> None:
     yopp("up", "--vcores", "1", "--memory", "512", "-Dyopp.nodemanager.pooled-groups=0")
     for turn in range(2):

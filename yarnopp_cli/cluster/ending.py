@@ -10,14 +10,14 @@ import os
 import signal
 from collections.abc import Sequence
 
-from executor.light import Record, replace
+from executor.light import Record, replace, suppress
 from executor.linux.slots.marks import is_ours
 
 from ..errors import ShuttingDownError, YoppError
 from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
 from . import cleanup
-from .obstacles import clear_obstacles
+from .obstacles import await_files, clear_obstacles
 from .plan import as_started, forget_cluster, running_configuration
 from .processes import END_NODE, ProcessId, end_processes, wait_for_end
 from .rundir import Daemon, RunDir
@@ -60,6 +60,9 @@ def take_down(
         return DownReport((), cleanup.Cleared())
     run_dir.check()
     clear_obstacles(run_dir)
+    if not force:
+        with suppress(YoppError):
+            await_files(run_dir)
     with run_dir.lock(timeout if lock_timeout is None else lock_timeout, force=force):
         forget_watched(run_dir)  # before anything else, so that no daemon is restarted meanwhile
         daemons = _daemons(run_dir, force)

@@ -31,7 +31,7 @@ from .launching import (
     start_daemons,
 )
 from .notifying import SOCKET, is_managed
-from .obstacles import clear_obstacles
+from .obstacles import await_files, clear_obstacles
 from .plan import Plan, PlannedNode, free_ports, read_plan, running_configuration, write_plan
 from .rundir import SITE, RunDir
 from .watched import watched_names
@@ -126,6 +126,7 @@ def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> 
     A cluster that stays keeps its stored configuration, unless this command sets something else. Yields the plan."""
     run_dir.prepare()
     clear_obstacles(run_dir)
+    await_files(run_dir)
     with run_dir.lock(timeout):
         run_dir.remove_stale_files()
         alive, plan = bool(run_dir.daemons()), read_plan(run_dir)

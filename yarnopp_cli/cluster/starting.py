@@ -26,7 +26,7 @@ from .capacity import Wish, plan_capacity
 from .gpus import with_gpus
 from .inspection import ClusterHandle, join, look, weaker_limits
 from .launching import START_SECONDS, WATCHED, Launch, nodemanager, resourcemanager
-from .obstacles import clear_obstacles
+from .obstacles import await_files, clear_obstacles
 from .plan import Plan, PlannedNode, forget_cluster, free_ports, read_plan, running_configuration, write_plan
 from .processes import wait_for_end
 from .rundir import NODES, SITE, Daemon, RunDir
@@ -70,6 +70,7 @@ def ensure_cluster(
             return joined
     run_dir.prepare()
     obstacles = clear_obstacles(run_dir)
+    await_files(run_dir)
     deadline = time.monotonic() + timeout
     start = _Start(configuration, run_dir, lifetime, wish, deadline, supervised)
     start.warnings += obstacles

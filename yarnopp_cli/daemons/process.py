@@ -36,6 +36,7 @@ from ..records.reports import ON_DEMAND, STAY
 from ..rpc.crowd import Bounds
 from ..settings.declarations import DaemonSettings, IpcSettings
 from ..settings.loading import Configuration
+from .kept_files import KeptFiles
 
 LOG = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ LOCK_SECONDS: Final = 0.5
 """How long to try to lock the pid file: a command that checks the lock holds it for a moment."""
 PLACE_SECONDS: Final = 2.0
 """How often a daemon checks that commands can find it."""
+AGAIN_SECONDS: Final = 0.5
+"""How soon it checks again when a file is missing."""
 GARBAGE: Final = (20_000, 20, 50)
 """The thresholds of gc: how many new objects cause a collection, and how often older ones are collected.
 Hardly any garbage is in cycles."""
@@ -85,6 +88,7 @@ class DaemonProcess:
         self._stopped = asyncio.Event()
         self._exit_code = 0
         self._watched = self._ending = False
+        self._files = KeptFiles(run_dir, name)
         self.restarts = False
         """Whether the daemons of this cluster restart each other."""
 
@@ -186,6 +190,7 @@ class DaemonProcess:
             LOG.warning("%s will not be restarted if it dies: %s", self.name, error)
         else:
             self._watched = True
+        self._files.look()
 
     def end_watch(self) -> None:
         """Mark this daemon as ending on purpose: it must not be restarted."""
@@ -277,8 +282,8 @@ class DaemonProcess:
         self._lock = descriptor
 
     def keep_place(self, socket: str, cleared: Callable[[str], None]) -> None:
-        """Check regularly that commands find this process; a pid file that was removed or changed is
-        written again.
+        """Check regularly that commands find this process; a pid file that was removed or changed, and other files that
+        were removed, are written again.
 
         If its ``socket`` was removed, or another process holds its pid file, no command can reach it:
         then ``cleared`` must end it.
@@ -300,8 +305,11 @@ class DaemonProcess:
                 LOG.error("%s can no longer be reached: %s", self.name, why)
                 cleared(why)
             else:
-                loop = asyncio.get_running_loop()
-                loop.call_at(beat(loop.time(), PLACE_SECONDS), look)
+                for handler in logging.getLogger().handlers:
+                    if isinstance(handler, RotatingFileHandler) and not os.path.exists(handler.baseFilename):
+                        handler.close()  # the next line opens it again
+                now = (loop := asyncio.get_running_loop()).time()
+                loop.call_at(now + AGAIN_SECONDS if self._files.look() else beat(now, PLACE_SECONDS), look)
 
         look()
 
