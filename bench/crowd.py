@@ -1,4 +1,5 @@
-"""How much many callers slow a job down: clients, followers of logs, readers that read nothing, REST at full speed.
+"""How much many callers slow a job down: clients, followers of logs, readers that read nothing, REST at full speed,
+connections to the REST API that are silent and come again whenever they are closed.
 
 The same job runs alone, beside each kind of crowd, and beside all of them, in turns. The table also has the number of
 answers: a daemon that answers nobody is fast. The programs of the crowd share the CPUs with the daemons, so they run at
@@ -27,7 +28,7 @@ from .cluster import ROOT, Cluster
 from .harness import Rounds, Sample, Table, program
 from .machine import pss_mb
 
-CLIENTS, FOLLOWERS, READERS, REST = 200, 50, 20, 20
+CLIENTS, FOLLOWERS, READERS, REST, SILENT = 200, 50, 20, 20, 1500
 MOST = 1.3
 """A job may become slower by at most this factor."""
 PAUSE_SECONDS = 1.0
@@ -63,8 +64,12 @@ class Crowd:
         for _ in range(FOLLOWERS):
             self.processes.append(self.cluster.start("logs", "-f", job, preexec_fn=partial(os.nice, 19)))
 
+    def silent(self) -> None:
+        """Connections to the REST API that say nothing, and come again as soon as they are closed."""
+        self._child("silent", (self.cluster.path / "run" / "rm.http").read_text().strip(), SILENT)
+
     def all(self) -> None:
-        """All of these kinds."""
+        """All of these kinds but the silent ones."""
         for one in (self.clients, self.followers, self.readers, self.rest):
             one()
 
@@ -143,6 +148,17 @@ class Asking:
         writer.write(encode_call(1, GetContainersRequest(finished=True)) * 2000)
         await asyncio.Event().wait()
 
+    async def silent(self, address: str) -> None:
+        """Connect, wait for the end, and connect again."""
+        host, _, port = address.rpartition(":")
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection(host, int(port))
+                await reader.read()
+                writer.close()
+            except OSError:
+                await asyncio.sleep(0.1)
+
 
 async def ask(kind: str, where: str, number: int, file: str) -> None:
     """Run one of the crowd's processes."""
@@ -150,6 +166,7 @@ async def ask(kind: str, where: str, number: int, file: str) -> None:
     one: Callable[[int], object] = {
         "clients": lambda _: asking.client(where),
         "rest": lambda place: asking.rest(where, place),
+        "silent": lambda _: asking.silent(where),
         "readers": lambda _: asking.reader(where),
     }[kind]
     await asyncio.gather(asking.tell(), *(one(place) for place in range(number)))
@@ -176,13 +193,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="tasks of the job (400; short 100)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
-    parser.add_argument("--kinds", nargs="*", help="of clients followers readers rest all")
+    parser.add_argument("--kinds", nargs="*", help="of clients followers readers rest silent all")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
     """Yield one table."""
     tasks = given.tasks or (100 if given.short else 400)
-    kinds = given.kinds or ["clients", "followers", "readers", "rest", "all"]
+    kinds = given.kinds or ["clients", "followers", "readers", "rest", "silent", "all"]
     with Cluster(*given.define) as cluster, ExitStack() as stack:
         crowds: dict[str, Crowd] = {}
         for kind in kinds:
@@ -204,7 +221,8 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
         if name == "all" and ratio is not None and ratio > MOST:
             table.notes.append(f"more than {MOST:g} times as slow beside all of them")
     table.notes.append(
-        f"{CLIENTS} clients, {FOLLOWERS} `logs -f`, {READERS} stopped readers, {REST} REST connections"
+        f"{CLIENTS} clients, {FOLLOWERS} `logs -f`, {READERS} stopped readers, {REST} REST connections, "
+        f"{SILENT} silent ones"
     )
     yield table
 

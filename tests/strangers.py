@@ -59,7 +59,7 @@ class Stranger:
             [sys.executable, "-I", "-c", _CODE, arguments], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={"PATH": os.environ["PATH"]}, cwd="/",
         )  # fmt: skip
-        self._port = f":{int(self._line()):04X}"
+        self._ports = f":{int(self._line()):04X}", f":{port:04X}"
         self._how = how
 
     def send(self) -> None:
@@ -74,9 +74,9 @@ class Stranger:
             time.sleep(0.005)
 
     def _states(self) -> set[str]:
-        """The states of the sockets that have its port, as /proc/net/tcp tells them."""
+        """The states of the sockets that have its two ports, as /proc/net/tcp tells them."""
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        return {row[3] for row in rows if row[1].endswith(self._port)}
+        return {row[3] for row in rows if (row[1][-5:], row[2][-5:]) == self._ports}
 
     def answer(self) -> str:
         """What came back, and the end of it."""

@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 import zlib
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,14 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import Yopp
+from tests.ports import free_port
 from yarnopp_cli.web.http import MOST
-from yarnopp_cli.web.listening import BACKLOG
 
 from .conftest import Site, WebCluster, started
 
 pytestmark = pytest.mark.live
 APPS = "/ws/v1/cluster/apps"
+BACKLOG = 128
 
 
 def applications(web: WebCluster) -> int:
@@ -387,6 +389,57 @@ def test_a_crowd_that_comes_at_once_does_not_take_all_the_descriptors_of_a_daemo
         for one in crowd:
             one.close()
     assert "Too many open files" not in (yopp.run_dir / "rm.log").read_text()
+
+
+CROWD = """
+import os, resource, select, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+ended, callers = select.epoll(), {}
+def call():
+    caller = socket.socket()
+    caller.setblocking(False)
+    caller.connect_ex(("127.0.0.1", int(sys.argv[1])))
+    callers[caller.fileno()] = caller
+    ended.register(caller, select.EPOLLRDHUP)
+for _ in range(1500):
+    call()
+print("there", flush=True)
+while True:
+    for number, _ in ended.poll():
+        callers.pop(number).close()
+        call()
+"""
+
+
+@pytest.mark.parametrize("daemon", ["rm", "nm-45454", "tcp"])
+def test_a_silent_crowd_that_comes_again_and_again_takes_no_daemons_loop(yopp: Yopp, daemon: str) -> None:
+    """1,500 callers, each of whom connects anew as soon as it is turned away."""
+    port = free_port()
+    web = started(yopp, f"-Dyarn.resourcemanager.address=localhost:{port}")
+    if daemon != "tcp":
+        assert web.rm.get("/cluster").status == 200, "its web server is loaded"
+        assert web.nm.get("/node").status == 200
+        port = (web.rm if daemon == "rm" else web.nm).port
+    pid = int((yopp.run_dir / f"{'rm' if daemon == 'tcp' else daemon}.pid").read_text().split()[0])
+
+    def used() -> float:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    crowd = subprocess.Popen(
+        [sys.executable, "-I", "-c", CROWD, str(port)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert crowd.stdout is not None and crowd.stdout.readline() == "there\n"
+        before, began = used(), time.monotonic()
+        while time.monotonic() < began + 3:
+            yopp("run", "true")
+        assert used() - before < 0.2 * (time.monotonic() - began)
+    finally:
+        crowd.kill()
+        crowd.communicate()
 
 
 def listening(run_dir: Path) -> set[int]:

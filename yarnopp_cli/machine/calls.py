@@ -23,7 +23,7 @@ class CallReceived(Record):
     in this process.
 
     ``connection_id`` identifies the connection; ``user`` and ``uid`` are the peer's, from the kernel
-    (SO_PEERCRED, /proc/net/tcp); "" and -1 if the kernel does not know: then the caller is nobody, whatever
+    (SO_PEERCRED, sock_diag(7)); "" and -1 if the kernel does not know: then the caller is nobody, whatever
     the request claims.
     """
 

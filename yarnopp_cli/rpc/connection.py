@@ -108,7 +108,7 @@ class Connection(asyncio.Protocol):
             pid, uid = _credentials(connection)
         else:
             self._tcp = TcpCaller(connection, transport.get_extra_info("peername"))
-            uid = self._tcp.accepted_uid
+            uid = self._tcp.uid()
         self._server.opened(self, pid)
         if not self._identify(uid):
             return

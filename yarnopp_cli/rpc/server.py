@@ -25,7 +25,7 @@ from .codec import decode_call, encode_error, encode_response, encode_wire_error
 from .connection import SLICE_SECONDS, Connection
 from .crowd import Bounds, Crowd
 from .listening import remove_stale_socket, unlink_own
-from .tcp import ACCEPT_AT_ONCE, BACKLOG, any_address, loopback_address
+from .tcp import ACCEPT_AT_ONCE, BACKLOG, Door, any_address, loopback_address
 from .wire import MAX_LINE_BYTES, CallId, WireError
 
 _log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class RpcServer:
         self._busy: deque[Connection] = deque()
         """The connections with more calls than could be handled in one turn."""
         self._client_pids: dict[int, int] = {}
-        self._servers: list[asyncio.AbstractServer] = []
+        self._servers: list[asyncio.AbstractServer | Door] = []
         self._socket_paths: list[tuple[str, int]] = []
         self._closing = False
         self._together: list[Connection] | None = None
@@ -111,7 +111,8 @@ class RpcServer:
         kernel does not know, are served too: use that only for methods that each require a token.
         """
         where = (loopback_address if loopback_only else any_address)(address, origin)
-        server = await where.listen(partial(Connection, self, known_only=loopback_only))
+        accept = partial(Connection, self, known_only=loopback_only)
+        server = where.listen(accept, crowded=partial(bool, self._refused))
         self._servers.append(server)
         name = server.sockets[0].getsockname()
         return f"{where.host}:{name[1]}"

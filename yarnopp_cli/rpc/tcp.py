@@ -1,6 +1,6 @@
 """Listening on TCP, if a property asks for it: on loopback only, and for known users only.
 
-/proc/net/tcp names the owner of a loopback connection, so the rule is that of the Unix socket: the daemon's
+The kernel names the owner of a loopback connection, so the rule is that of the Unix socket: the daemon's
 own user, and root. The owner is known only while the other end is open: a caller that closes its end before it is
 served, even for sending only, counts as nobody and is refused. Only an AMRMProxy listens on other interfaces,
 if configured (``any_address``).
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import logging
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -22,10 +23,21 @@ from executor.light import Record
 from ..errors import InvalidPropertyError, YoppError, reason_of
 from .tcp_peers import NOBODY, Peer, is_here, peer_of, plain
 
+LOG = logging.getLogger(__name__)
 BACKLOG: Final = 1024
-"""How many connections the kernel queues until they are accepted."""
+"""How many connections the kernel queues until they are accepted; of a TCP port, an eighth."""
 ACCEPT_AT_ONCE: Final = 16
 """How many of them one turn of the loop accepts, so that many at once do not delay existing connections."""
+ACCEPT_SECONDS: Final = 0.0025
+CROWDED_SECONDS: Final = 0.01
+"""The time that a connection to a TCP port counts, in a crowd more; above ``BURST_SECONDS`` of it no other is accepted
+for a while: so many a second come in, whoever connects and how often."""
+BURST_SECONDS: Final = 0.16
+_RETRY_SECONDS: Final = 1.0
+"""The pause after a connection could not be accepted, for want of a descriptor or of memory."""
+_PORT_TRIES: Final = 20
+_OTHER_LOOPBACK: Final = {"127.0.0.1": "::1", "::1": "127.0.0.1", "0.0.0.0": "::1"}
+"""The loopback address that an address leaves to others. ``::`` has both."""
 
 
 class ListenAddress(Record):
@@ -44,21 +56,15 @@ class ListenAddress(Record):
         except ValueError:
             return None
 
-    async def listen(self, factory: Callable[[], asyncio.Protocol]) -> asyncio.Server:
+    def listen(self, factory: Callable[[], asyncio.Protocol], crowded: Callable[[], bool]) -> Door:
         """Listen on the address. Raises YoppError, which names the process that holds a taken port."""
         try:
-            bound = socket.create_server(
-                (self.ip, self.port), family=socket.AF_INET6 if ":" in self.ip else socket.AF_INET
-            )
-            loop = asyncio.get_running_loop()
-            server = await loop.create_server(factory, sock=bound, backlog=ACCEPT_AT_ONCE)
-            bound.listen(BACKLOG)
-            return server
+            return Door(bind(self.ip, self.port), factory, crowded)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise YoppError(
                     f"port {self.port} is taken",
-                    because=holder_of(self.ip, self.port),
+                    because=holder_of(self.port),
                     hint=f"choose another: -D{self.origin}={self.host}:PORT; or use no TCP: -D{self.origin}=",
                 ) from None
             raise YoppError(f"cannot listen on {self.host}:{self.port}", because=reason_of(error)) from None
@@ -110,31 +116,124 @@ def _address(text: str, origin: str) -> ListenAddress | None:
     return ListenAddress(host, "127.0.0.1" if host == "localhost" else host, port, origin)
 
 
-class TcpCaller:
-    """The other end of an accepted connection, and its owner, which each call asks of the kernel anew.
+def bind(ip: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on an address. Where it is loopback, they are two: who has the other loopback address at the
+    same port has the same origin, ``localhost:PORT``, in a browser. Port 0 takes one that is free at both. Raises
+    OSError; a host without IPv6 has one socket."""
+    for left in reversed(range(1 if port else _PORT_TRIES)):
+        found = [_bound(ip, port)]
+        try:
+            if other := _OTHER_LOOPBACK.get(ip):
+                found.append(_bound(other, found[0].getsockname()[1]))
+        except OSError as error:
+            if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                found[0].close()
+                if left and error.errno == errno.EADDRINUSE:
+                    continue
+                raise
+        break
+    return found
 
-    The uid is -1 (nobody) unless the same socket is open now and was open when the connection was accepted.
-    /proc/net/tcp lists a socket that its owner has closed for a while, with uid 0 and without an inode:
-    neither such a row nor a missing one identifies a user.
+
+def _bound(ip: str, port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        # Allows a port whose last connections are still closing, not one that another process listens on.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, ip != "::")
+        bound.bind((ip, port))
+        bound.listen(BACKLOG // 8)
+        bound.setblocking(False)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+class Door:
+    """Accepts the callers at sockets that listen on TCP, at a rate that leaves the loop to other work; at a lower one
+    while they are ``crowded``."""
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        factory: Callable[[], asyncio.BaseProtocol],
+        crowded: Callable[[], bool] = bool,
+    ) -> None:
+        self.sockets = sockets
+        self._factory = factory
+        self._crowded = crowded
+        self._loop = asyncio.get_running_loop()
+        self._busy_until = 0.0
+        self._pause: asyncio.TimerHandle | None = None
+        self._coming = set[asyncio.Task[None]]()
+        self._open()
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        if self._pause is not None:
+            self._pause.cancel()
+        for listening in self.sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
+
+    def _open(self) -> None:
+        for listening in self.sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        now = self._loop.time()
+        for _ in range(ACCEPT_AT_ONCE):
+            if self._busy_until > now + BURST_SECONDS:
+                self._wait(ACCEPT_AT_ONCE * ACCEPT_SECONDS)
+                break
+            try:
+                connection, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError as error:
+                LOG.warning("no connection can be accepted for %g s: %s", _RETRY_SECONDS, reason_of(error))
+                self._wait(_RETRY_SECONDS)
+                break
+            counts = CROWDED_SECONDS if self._crowded() else ACCEPT_SECONDS
+            self._busy_until = max(self._busy_until, now) + counts
+            coming = self._loop.create_task(self._take(connection))
+            self._coming.add(coming)
+            coming.add_done_callback(self._coming.discard)
+
+    async def _take(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        try:
+            await self._loop.connect_accepted_socket(self._factory, connection)
+        except OSError:
+            connection.close()  # it has gone
+
+    def _wait(self, seconds: float) -> None:
+        for listening in self.sockets:
+            self._loop.remove_reader(listening)
+        self._pause = self._loop.call_later(seconds, self._open)
+
+
+class TcpCaller:
+    """The other end of an accepted connection, and its owner, for which each call asks the kernel.
+
+    The uid is -1 (nobody) unless the same socket is open now and was open at the first call. The kernel shows a socket
+    that its owner has closed for a while, with uid 0 and without an inode: neither such a socket nor a missing one
+    identifies a user.
     """
 
     def __init__(self, connection: socket.socket | None, peer: object) -> None:
-        """``peer`` is the other end's address, as accept(2) gave it. Call it when the connection is accepted."""
+        """``peer`` is the other end's address, as accept(2) gave it."""
         self._connection = connection
         self._address = peer if isinstance(peer, tuple) else ()
-        self._accepted = self._read()
+        self._first: Peer | None = None
 
     def uid(self) -> int:
-        """The uid that owns the other end now and owned it when the connection was accepted; -1
-        for nobody."""
-        if self._accepted == NOBODY or self._read() != self._accepted:
-            return -1
-        return self._accepted.uid
-
-    @property
-    def accepted_uid(self) -> int:
-        """The uid that owned the other end when the connection was accepted; -1 for nobody."""
-        return self._accepted.uid
+        """The uid that owns the other end now and owned it at the first call; -1 for nobody."""
+        now = peer_of(self._connection, self._address) if self._connection and self._address else NOBODY
+        self._first = self._first or now
+        return now.uid if now == self._first else -1
 
     @property
     def on_loopback(self) -> bool:
@@ -147,19 +246,13 @@ class TcpCaller:
         end is open."""
         return self._connection is None or not self._address or is_here(self._connection, self._address)
 
-    def _read(self) -> Peer:
-        if self._connection is None or not self._address:
-            return NOBODY
-        return peer_of(self._connection, self._address)
 
-
-def holder_of(ip: str, port: int) -> str:
+def holder_of(port: int) -> str:
     """The process that listens on a port, as a clause for an error."""
     import psutil  # only on the way to an error
 
-    family = "inet6" if ":" in ip else "inet4"
     try:
-        for connection in psutil.net_connections(family):
+        for connection in psutil.net_connections("tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
                 if connection.pid is None:
                     break

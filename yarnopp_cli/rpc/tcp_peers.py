@@ -1,7 +1,10 @@
-"""The owner of the other end of a TCP connection on this host, from the kernel's table of sockets.
+"""The owner of the other end of a TCP connection on this host, by the kernel.
 
-Both sides check it: a daemon checks its callers, and a caller the daemon to which it
-is about to send its token.
+The kernel is asked for the one socket (sock_diag(7)), whose answer takes as long on a host with many sockets. Only
+a kernel without that is asked for the table of all. Both sides check the owner: a daemon checks its callers, and a
+caller the daemon to which it is about to send its token.
+
+Decisions: callers.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import errno
 import ipaddress
 import os
 import socket
+import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -23,6 +27,12 @@ from ..errors import reason_of
 _ESTABLISHED: Final = 1
 """The state of an open connection, in /proc/net/tcp and in struct tcp_info."""
 _ACCEPT_POLL_SECONDS: Final = 0.002
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
+_NO_COOKIE, _ALL_STATES = 0xFFFF_FFFF, 0xFFFF_FFFF
+_DIAG_REQUEST: Final = struct.Struct("=IHHII4BI2s2s16s16s3I")
+"""struct nlmsghdr and struct inet_diag_req_v2 (linux/inet_diag.h)."""
+_DIAG_ANSWER: Final = struct.Struct("=4xH11xB62x2I")
+"""The type in struct nlmsghdr; the state, the uid and the inode in struct inet_diag_msg."""
 
 
 class Peer(Record):
@@ -39,14 +49,44 @@ NOBODY: Final = Peer()
 
 def peer_of(connection: socket.socket, peer: tuple[Any, ...]) -> Peer:
     """The current owner of the other end; ``peer`` is its address, as accept(2) or getpeername(2) gave it."""
-    # While our own end is open, no other socket can have the same two addresses.
-    if not _is_open(connection):
-        return NOBODY
-    found = peer_in(_tables(), connection.getsockname(), peer)
     try:
-        return NOBODY if found.uid == _unmapped_uid() else found
+        own = connection.getsockname()
+        found = _asked(peer, own)
+        if found is None and _is_open(connection) and _asked(own, peer) is None:
+            found = peer_in(_tables(), own, peer)  # the kernel knows not even our own end: it has no tcp_diag
+        # Our own end is open now, so it was open when the kernel was asked: no other socket had the two addresses.
+        if found is None or not _is_open(connection) or found.uid == _unmapped_uid():
+            return NOBODY
     except (OSError, ValueError):
         return NOBODY  # the uid may be the one that the kernel shows for all unmapped users
+    return found
+
+
+def _asked(local: tuple[Any, ...], remote: tuple[Any, ...]) -> Peer | None:
+    """The owner of the socket with these two addresses, by sock_diag(7): NOBODY unless the socket is ESTABLISHED and
+    has an inode. None if the kernel has no such socket, or does not answer this question."""
+    here, there = plain(str(local[0])), plain(str(remote[0]))
+    request = _DIAG_REQUEST.pack(
+        *(_DIAG_REQUEST.size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0),
+        *(socket.AF_INET if here.version == 4 else socket.AF_INET6, socket.IPPROTO_TCP, 0, 0, _ALL_STATES),
+        *(int(one[1]).to_bytes(2, "big") for one in (local, remote)),
+        *(one.packed.ljust(16, b"\0") for one in (here, there)),
+        *(local[3] if len(local) > 3 else 0, _NO_COOKIE, _NO_COOKIE),
+    )
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asking:
+            asking.send(request)
+            answer, (sender, _) = asking.recvfrom(
+                4096, socket.MSG_DONTWAIT
+            )  # the kernel has answered in send(2)
+    except OSError:
+        return None
+    if sender or len(answer) < _DIAG_ANSWER.size:
+        return None
+    kind, state, uid, inode = _DIAG_ANSWER.unpack_from(answer)
+    if kind != _SOCK_DIAG_BY_FAMILY:
+        return None
+    return Peer(uid, inode) if state == _ESTABLISHED and inode else NOBODY
 
 
 def _is_open(connection: socket.socket) -> bool:

@@ -25,11 +25,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from ..errors import EXIT_NO_SUCH, EXIT_NOT_PERMITTED, EXIT_UNREACHABLE, YoppError
 from ..rpc.connection import user_name
-from ..rpc.tcp import TcpCaller
+from ..rpc.tcp import Door, TcpCaller
 from ..views.cluster import error_document
 from ..views.rest.xml import to_xml
 from ..views.text import json_line
-from .listening import BACKLOG, WebListener
+from .listening import WebListener
 from .pacing import Pace
 from .routes import Document, Handler, Route
 
@@ -39,8 +39,6 @@ MOST: Final = 256
 """The most connections at once; fewer if the daemon's limit of open files is low."""
 SHARE: Final = 4
 """Connections use at most one in this many of the daemon's descriptors."""
-ACCEPT_SECONDS: Final = 5.0
-"""The longest time from the creation of a protocol to its transport."""
 CLOSE_SECONDS: Final = 0.5
 KEEP_SECONDS: Final = 75.0
 """An idle connection is closed after this time."""
@@ -71,38 +69,37 @@ _NAMES = web.AppKey("names", frozenset[str])
 
 
 class ConnectionLimit:
-    """Makes the protocol of each new connection, and closes the longest-silent connection where there are too
-    many.
+    """Closes the longest-silent connection where there are too many.
 
     Any user of the machine can connect and send nothing, or one header a second; a daemon without free
     descriptors cannot start containers.
     """
 
-    def __init__(self, make: Callable[[], web.RequestHandler]) -> None:
-        self._make = make
+    def __init__(self) -> None:
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most = max(8, min(MOST, files // SHARE))
-        self.at_once = self._most // 4
-        """How many connections may be accepted before this hears of the first."""
-        self._now = asyncio.get_running_loop().time
-        self._heard: dict[web.RequestHandler, float] = {}
-        """When each connection was made, or a request of it last began or ended; the longest ago first."""
+        self._open: dict[web.RequestHandler, None] = {}
+        """The connection that was made longest ago, or whose request began or ended longest ago, is the first."""
         self._answering: Counter[web.RequestHandler] = Counter()
 
-    def __call__(self) -> asyncio.BaseProtocol:
-        """A protocol for a new connection."""
-        for one in [one for one in self._heard if self._is_gone(one)]:
-            self._forget(one)
-        open_ones = [one for one in self._heard if one.transport is not None]
-        # Connections being answered are closed last: a caller that reads slowly is not silent.
-        open_ones.sort(key=lambda one: one in self._answering)
-        for one in open_ones[: max(0, len(self._heard) + 1 - self._most)]:
-            if one.transport is not None:
-                one.transport.abort()
-            self._forget(one)
-        made = self._make()
-        self._heard[made] = self._now()
-        return made
+    def is_reached(self) -> bool:
+        """Whether each new connection takes the place of another."""
+        return len(self._open) >= self._most
+
+    def made(self, protocol: web.RequestHandler) -> None:
+        """Note a new connection, and make room for it."""
+        self._open[protocol] = None
+        if len(self._open) > self._most:
+            # Connections being answered are closed last: a caller that reads slowly is not silent.
+            quiet = (one for one in self._open if one not in self._answering)
+            first = next(quiet, next(iter(self._open)))
+            self.lost(first)
+            if first.transport is not None:
+                first.transport.abort()
+
+    def lost(self, protocol: web.RequestHandler) -> None:
+        """Note that a connection has ended."""
+        self._open.pop(protocol, None)
 
     def begins(self, request: web.Request) -> None:
         """Note that a request is being answered."""
@@ -117,17 +114,9 @@ class ConnectionLimit:
         self._touch(request.protocol)
 
     def _touch(self, protocol: web.RequestHandler) -> None:
-        if self._heard.pop(protocol, None) is not None:
-            self._heard[protocol] = self._now()
-
-    def _is_gone(self, protocol: web.RequestHandler) -> bool:
-        """Whether a connection has ended; one that has just been accepted has no transport yet."""
-        if protocol.transport is None:
-            return self._now() - self._heard[protocol] > ACCEPT_SECONDS
-        return protocol.transport.is_closing()
-
-    def _forget(self, protocol: web.RequestHandler) -> None:
-        self._heard.pop(protocol, None)
+        if protocol in self._open:
+            del self._open[protocol]
+            self._open[protocol] = None
 
 
 _LIMIT = web.AppKey("connection_limit", ConnectionLimit)
@@ -274,20 +263,20 @@ async def json_body(request: web.Request) -> dict[str, Any]:
 
 
 class WebServer:
-    """A socket that is being served."""
+    """Sockets that are being served."""
 
-    def __init__(self, runner: web.AppRunner, serving: asyncio.Server) -> None:
+    def __init__(self, runner: web.AppRunner, door: Door) -> None:
         self._runner = runner
-        self._serving = serving
+        self._door = door
 
     async def close(self) -> None:
         """Stop serving, and end every connection."""
-        self._serving.close()
+        self._door.close()
         await self._runner.cleanup()
 
 
-async def start(bound: socket.socket, listener: WebListener, routes: list[Route]) -> WebServer:
-    """Serve ``routes`` on a bound socket."""
+async def start(bound: list[socket.socket], listener: WebListener, routes: list[Route]) -> WebServer:
+    """Serve ``routes`` on bound sockets."""
     loop = asyncio.get_running_loop()
     kept: dict[str, Any] = {
         "keepalive_timeout": KEEP_SECONDS,
@@ -298,12 +287,12 @@ async def start(bound: socket.socket, listener: WebListener, routes: list[Route]
 
     def connection() -> web.RequestHandler:
         assert runner.server is not None
-        return _Protocol(runner.server, loop=loop, **kept)
+        return _Protocol(app[_LIMIT], runner.server, loop=loop, **kept)
 
     app = web.Application(middlewares=[_answer], client_max_size=BODY_BYTES)
     names = ("localhost", listener.host, socket.gethostname(), socket.getfqdn())
     app[_LISTENER], app[_NAMES] = listener, frozenset(name.lower() for name in names if name)
-    app[_LIMIT], app[_PACE] = ConnectionLimit(connection), Pace()
+    app[_LIMIT], app[_PACE] = ConnectionLimit(), Pace()
     for method, path, handler in routes:
         known = cast(Callable[[web.Request], Awaitable[web.StreamResponse]], handler)
         app.router.add_get(path, known) if method == "GET" else app.router.add_route(method, path, known)
@@ -311,23 +300,30 @@ async def start(bound: socket.socket, listener: WebListener, routes: list[Route]
     logging.getLogger("aiohttp.server").addFilter(_is_ours)
     runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=CLOSE_SECONDS, **kept)
     await runner.setup()
-    # asyncio accepts as many callers at once as its backlog has, before the limit hears of any.
-    serving = await loop.create_server(app[_LIMIT], sock=bound, backlog=app[_LIMIT].at_once)
-    bound.listen(BACKLOG)
-    return WebServer(runner, serving)
+    return WebServer(runner, Door(bound, connection, app[_LIMIT].is_reached))
 
 
 class _Protocol(web.RequestHandler):
     """A connection that remembers its caller, and answers malformed requests with documents too."""
 
-    __slots__ = ("caller",)
+    __slots__ = ("_limit", "caller")
 
     caller: TcpCaller
 
+    def __init__(self, limit: ConnectionLimit, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._limit = limit
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember who connected: later requests must come from the same socket."""
+        """Remember the connection: all requests must come from the same socket."""
         super().connection_made(transport)
         self.caller = TcpCaller(transport.get_extra_info("socket"), transport.get_extra_info("peername"))
+        self._limit.made(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Make room for another."""
+        super().connection_lost(exc)
+        self._limit.lost(self)
 
     def handle_error(
         self,

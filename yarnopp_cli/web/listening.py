@@ -20,10 +20,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ..errors import InvalidPropertyError, YoppError, reason_of
-from ..rpc.tcp import holder_of, host_and_port
+from ..rpc.tcp import Door, bind, holder_of, host_and_port
 
 LOG = logging.getLogger(__name__)
-BACKLOG = 128
 REQUEST_SECONDS = 2.0
 """How long a caller that is turned away may take to send its request."""
 MOST_TURNED_AWAY = 20
@@ -45,13 +44,13 @@ class _TurnedAway:
         self._body = f"yopp has no web server here: {why}\n".encode()
         self._callers = 0
 
-    async def start(self, bound: socket.socket) -> None:
-        """Serve this socket."""
-        self._server = await asyncio.start_server(self._answer, sock=bound)
+    def start(self, sockets: list[socket.socket]) -> None:
+        """Serve these sockets."""
+        self._door = Door(sockets, lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._answer))
 
     async def close(self) -> None:
         """Stop serving."""
-        self._server.close()
+        self._door.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._callers += 1
@@ -83,18 +82,18 @@ def _files_of(module: str) -> dict[str, tuple[int, int]]:
 
 
 class WebListener:
-    """A bound socket. ``address`` is where it is reached; ``warning`` is for users, "" for none. With
+    """Bound sockets. ``address`` is where it is reached; ``warning`` is for users, "" for none. With
     ``for_owner_only`` other users may not even read; with ``others_submit`` they may submit. ``token``
     returns the bearer token that gives a caller the owner's rights, "" for none.
     """
 
-    def __init__(self, bound: socket.socket, host: str, warning: str = "") -> None:
-        self._socket = bound
+    def __init__(self, bound: list[socket.socket], host: str, warning: str = "") -> None:
+        self._sockets = bound
         self._server: Server | None = None
         self._starting: asyncio.Task[None] | None = None
         self._watching = False
         self.host = host
-        self.port: int = bound.getsockname()[1]
+        self.port: int = bound[0].getsockname()[1]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.warning = warning
         self.for_owner_only = False
@@ -102,17 +101,22 @@ class WebListener:
         self.token: Callable[[], str] = str
 
     def serve(self, module: str, arguments: tuple[Any, ...]) -> None:
-        """Wait for the first caller; then ``module``'s ``serve(socket, *arguments)`` takes over."""
+        """Wait for the first caller; then ``module``'s ``serve(sockets, *arguments)`` takes over."""
         loop = asyncio.get_running_loop()
         self._watching = True
         files = _files_of(module)
 
         def first_caller() -> None:
-            loop.remove_reader(self._socket.fileno())
-            self._watching = False
+            self._unwatch()
             self._starting = loop.create_task(self._load(module, files, arguments))
 
-        loop.add_reader(self._socket.fileno(), first_caller)
+        for bound in self._sockets:
+            loop.add_reader(bound, first_caller)
+
+    def _unwatch(self) -> None:
+        self._watching = False
+        for bound in self._sockets:
+            asyncio.get_running_loop().remove_reader(bound)
 
     async def _load(self, module: str, files: dict[str, tuple[int, int]], arguments: tuple[Any, ...]) -> None:
         try:
@@ -120,11 +124,11 @@ class WebListener:
                 raise ImportError("the files of yopp have changed since this daemon started")
             loaded = await asyncio.to_thread(importlib.import_module, module)
             start: Callable[..., Awaitable[Server]] = loaded.serve
-            self._server = await start(self._socket, *arguments)
+            self._server = await start(self._sockets, *arguments)
         except (ImportError, OSError) as error:
             LOG.error("the web server cannot start: %s; %s", error, RESTART)
             instead = _TurnedAway(f"{error}; {RESTART}")
-            await instead.start(self._socket)
+            instead.start(self._sockets)
             self._server = instead
             return
         LOG.info("the web server serves %s", self.address)
@@ -132,12 +136,13 @@ class WebListener:
     async def close(self) -> None:
         """Stop listening and serving."""
         if self._watching:
-            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+            self._unwatch()
         if self._starting is not None:
             await asyncio.wait([self._starting])
         if self._server is not None:
             await self._server.close()
-        self._socket.close()
+        for bound in self._sockets:
+            bound.close()
 
 
 def listen(
@@ -155,21 +160,21 @@ def listen(
         wanted = 0
     if earlier and (fallback or not wanted):
         with contextlib.suppress(OSError):
-            return WebListener(_bind(ip, earlier), host)
+            return WebListener(bind(ip, earlier), host)
     try:
-        return WebListener(_bind(ip, wanted), host)
+        return WebListener(bind(ip, wanted), host)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise YoppError(f"cannot listen on {host}:{wanted}", because=reason_of(error)) from None
         taken = error.errno == errno.EADDRINUSE
-        because = holder_of(ip, wanted) if taken else reason_of(error)
+        because = holder_of(wanted) if taken else reason_of(error)
     if not fallback:
         raise YoppError(
             f"port {wanted} is taken" if taken else f"cannot listen on port {wanted}",
             because=because,
             hint=f"-D{name}={host}:{wanted + 10000 if wanted < 55535 else 0}, or --ports auto",
         )
-    listener = WebListener(_bind(ip, 0), host)
+    listener = WebListener(bind(ip, 0), host)
     listener.warning = (
         f"port {wanted} is taken ({because}): the web server is at http://{listener.address}/ instead; "
         f"-D{name}=<host:port> names another one"
@@ -214,22 +219,8 @@ def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, in
 def port_problem(ip: str, port: int) -> str:
     """Why a port cannot be bound now, "" if it can."""
     try:
-        _bind(ip, port).close()
+        for one in bind(ip, port):
+            one.close()
     except OSError as error:
-        return holder_of(ip, port) if error.errno == errno.EADDRINUSE else reason_of(error)
+        return holder_of(port) if error.errno == errno.EADDRINUSE else reason_of(error)
     return ""
-
-
-def _bind(ip: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        # Allows a port whose last connections are still closing, not one that another process listens on.
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((ip, port))
-        bound.listen(BACKLOG)
-        bound.setblocking(False)
-    except OSError:
-        bound.close()
-        raise
-    return bound

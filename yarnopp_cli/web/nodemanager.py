@@ -135,7 +135,7 @@ class NodeApi:
 
 
 async def serve(
-    bound: socket.socket,
+    bound: list[socket.socket],
     listener: WebListener,
     calls: LocalCalls,
     node_id: str,
@@ -143,7 +143,7 @@ async def serve(
     facts: container_view.NodeFacts,
     configuration: Configuration,
 ) -> WebServer:
-    """Serve an NM's REST API and pages on a bound socket."""
+    """Serve an NM's REST API and pages on bound sockets."""
     data = NodeData(calls, node_id, run_dir, facts)
     routes = [*routes_of(NodeApi(data)), *NodePages(data).routes()]
     routes += routes_of(Instruments(configuration, run_dir, NAVIGATION, data.figures))

@@ -443,13 +443,13 @@ def _attempt_of(container_id: str) -> str:
 
 
 async def serve(
-    bound: socket.socket,
+    bound: list[socket.socket],
     listener: WebListener,
     calls: LocalCalls,
     run_dir: RunDir,
     configuration: Configuration,
 ) -> WebServer:
-    """Serve the RM's REST API and pages on a bound socket."""
+    """Serve the RM's REST API and pages on bound sockets."""
     data = ClusterData(calls, run_dir)
     routes = ClusterApi(data, configuration).routes()
     routes += [*MapReduceApi(data).routes(), *ClusterPages(data).routes()]
