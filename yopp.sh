@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run yopp from a fresh clone: the first call makes .venv. Then runs the command `yopp` in it.
 #   ./yopp.sh pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100
+# It assigns no variable: an exported one of that name would reach the jobs with another value.
 set -eu
-root=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
-"$root/scripts/venv.sh"
-exec "$root/.venv/bin/yopp" "$@"
+"$(dirname "$(readlink -f "$0")")/scripts/venv.sh"
+exec "$(dirname "$(readlink -f "$0")")/.venv/bin/yopp" "$@"

@@ -252,8 +252,9 @@ class ContainerSpec(Record):
     its token).
 
     ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's
-    creator asked for; the executor adds YARN's own variables, and with ``own_account`` keeps HOME, USER and
-    LOGNAME of ``environment``, which YARN overrides. ``working_directory`` None means the container's private
+    creator asked for; the executor adds YARN's own variables. ``own_account``: it is the creator's whole environment,
+    so the whitelist of YARN adds nothing to it, and its HOME, USER and LOGNAME hold. ``umask`` is that of the command,
+    -1 for the node's. ``working_directory`` None means the container's private
     directory, which is removed at its end. ``files`` are written into that private directory first (name ->
     text, mode 0700), as YARN localises a script. ``log_directory`` None means one under the executor's log
     directory; standard output and error go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` limits the
@@ -281,6 +282,7 @@ class ContainerSpec(Record):
     duration_hint_ms: int = 0
     waiting_since_ms: int = 0
     own_account: bool = False
+    umask: int = -1
     least_vcores: int = 0
     application_priority: int = 0
     devices: tuple[str, ...] = ()

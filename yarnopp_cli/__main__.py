@@ -12,6 +12,8 @@ import gc
 import os
 import sys
 
+from .started import use_utf8
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -27,6 +29,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(_GARBAGE)
     _secure_standard_streams()
+    use_utf8()
     if sys.argv[1:] in (["--help"], ["-h"]) and _shows_ready_help():
         sys.exit(0)
     from .cli.app import run

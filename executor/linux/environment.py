@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..records import ContainerSpec
+from .launcher import DEFAULT_PATH
 
 INHERITED = ("PATH", "LANG", "TZ", "JAVA_HOME")
 """Inherited from the executor's own environment unless the container sets them (YARN's ``env-whitelist``)."""
 
 INHERITED_PREFIX = "HADOOP_"
 
-ACCOUNT = ("HOME", "USER", "LOGNAME")
-"""The variables for the user, which YARN sets; a container that has its creator's whole environment may keep
-its own."""
-
 HIDDEN = "-1"
 """The GPU index that selects no GPU, for a container that has none."""
 
 OWNED = ("CONTAINER_ID", "LOCAL_DIRS", "LOG_DIRS", "NM_HOST", "NM_PORT", "NM_HTTP_PORT", "PWD")
 """The variables that the executor and the node set, whatever a container sets."""
-
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def container_environment(
@@ -34,17 +29,23 @@ def container_environment(
     log_directory: str,
     user: str,
     home: str,
+    account: bool = False,
     device_vendor: str = "",
 ) -> dict[str, str]:
     """The exact environment of the container's process (``ContainerLaunch.sanitizeEnv``).
 
     From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment`` (NM_HOST,
-    NM_PORT, NM_HTTP_PORT) and the variables that YARN forces. With ``spec.own_account`` a container keeps its own
-    ``ACCOUNT``. ``device_vendor`` is that of the node's GPUs, "" where the node does not assign GPUs one by one.
+    NM_PORT, NM_HTTP_PORT) and the variables that YARN forces. ``spec.own_account``: ``spec.environment`` is the whole
+    environment of the container's creator, to which the node adds only what it says about the container.
+    ``account``: the container runs as another user than its creator, whose PATH, if it has none, and HOME, USER and
+    LOGNAME are set in any case. ``device_vendor`` is that of the node's GPUs, "" where the node does not assign GPUs
+    one by one.
     """
-    environment = whitelisted(inherited)
-    environment.setdefault("PATH", DEFAULT_PATH)
+    environment = {} if spec.own_account else whitelisted(inherited)
     environment.update(spec.environment)
+    if account or not spec.own_account:
+        environment.setdefault("PATH", DEFAULT_PATH)
+        environment.update(USER=spec.user or user, LOGNAME=spec.user or user, HOME=home)
     environment.update(node_environment)
     if device_vendor:
         environment.update(device_variables(spec.devices, device_vendor))
@@ -52,13 +53,8 @@ def container_environment(
         CONTAINER_ID=spec.container_id,
         LOCAL_DIRS=private_directory,
         LOG_DIRS=log_directory,
-        USER=spec.user or user,
-        LOGNAME=spec.user or user,
-        HOME=home,
         PWD=working_directory,
     )
-    if spec.own_account:
-        environment.update({name: spec.environment[name] for name in ACCOUNT if name in spec.environment})
     return environment
 
 

@@ -39,7 +39,7 @@ def run(words: list[str], environment: dict[bytes, bytes]) -> int:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these
         signal.signal(number, signal.SIG_DFL)
     name, found = words[0], errno.ENOENT
-    folders = [""] if "/" in name else os.fsdecode(environment.get(b"PATH", b"")).split(":")
+    folders = [""] if "/" in name else os.get_exec_path(environment)  # type: ignore[arg-type]
     for folder in folders:
         path = name if "/" in name else f"{folder or '.'}/{name}"
         try:

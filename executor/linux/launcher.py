@@ -76,6 +76,8 @@ _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | o
 _UNPROTECTED = b"-1000"
 SHELL = "/bin/sh"
 _SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where a container without the variable PATH finds its command, as in dash."""
 
 
 class NotStartedError(Exception):
@@ -528,12 +530,13 @@ def _start(
     directory: str,
     out: str,
     err: str,
-    account: tuple[int, int, list[int], bool] | None = None,
+    account: tuple[int, int, list[int], bool] | None,
+    umask: int,
 ) -> int:
     """Start the command, and return its pid once it has begun. Raises NotStartedError or CrowdedError."""
     if account is not None:
-        return _start_as(account, shield, command, environment, directory, out, err)
-    stdout = stderr = -1
+        return _start_as(account, shield, command, environment, directory, out, err, umask)
+    stdout = stderr = before = -1
     try:
         _enter(directory)
         stdout = _open(out)
@@ -544,6 +547,8 @@ def _start(
             (os.POSIX_SPAWN_DUP2, stderr, 2),
         ]
         program = _find(command[0], environment)
+        if umask >= 0:
+            before = os.umask(umask)
         shield.down()
         if program:
             try:
@@ -566,6 +571,8 @@ def _start(
         ) from None
     finally:
         shield.up()
+        if before >= 0:
+            os.umask(before)
         for fd in {stdout, stderr} - {-1}:
             os.close(fd)
 
@@ -611,9 +618,10 @@ def become(
     directory: str,
     out: str,
     err: str,
+    umask: int,
 ) -> None:
-    """Turn this process into the command, run as that user. If ``out`` is "", standard output and error stay
-    as they are.
+    """Turn this process into the command, run as that user, with that umask unless it is -1. If ``out`` is "",
+    standard output and error stay as they are.
 
     Raises NotStartedError if it cannot. Everything after the change of the user is done with that user's rights.
     """
@@ -634,6 +642,8 @@ def become(
         if out:
             _output_to(out, err)
         _enter(directory)
+        if umask >= 0:
+            os.umask(umask)
         program = _find(command[0], environment)
         if program:
             try:
@@ -718,7 +728,7 @@ def _find(name: str, environment: dict[str, str]) -> str:
     """The file of a command, as a shell finds it in the container's own PATH; "" if there is none."""
     if "/" in name:
         return name
-    for folder in environment.get("PATH", "").split(":"):
+    for folder in environment.get("PATH", DEFAULT_PATH).split(":"):
         path = f"{folder or '.'}/{name}"
         if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path

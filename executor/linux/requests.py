@@ -7,7 +7,6 @@ import os
 import pwd
 from collections.abc import Mapping
 
-from ..light import replace
 from ..records import ContainerSpec
 from .cgroups.devices import DeviceGroups
 from .directories import Directories
@@ -48,8 +47,7 @@ class LaunchRequests:
             container_id=spec.container_id,
             command=spec.command,
             environment=container_environment(
-                # Its creator's HOME is not the home of the user that it runs as.
-                spec if account is None else replace(spec, own_account=False),
+                spec,
                 node_environment=self._node_environment,
                 inherited=self._inherited,
                 private_directory=private,
@@ -57,6 +55,7 @@ class LaunchRequests:
                 log_directory=logs,
                 user=self._user,
                 home=self._home if account is None else account.home,
+                account=account is not None,
                 device_vendor=self._device_vendor,
             ),
             working_directory=working,
@@ -65,6 +64,7 @@ class LaunchRequests:
             exit_file="" if join is None else self._directories.next_exit_file(spec.container_id),
             join=(*(join or ()), *(() if groups is None else (groups.join_file(spec.devices),))),
             account=None if account is None else account.ids,
+            umask=spec.umask,
         )
 
 

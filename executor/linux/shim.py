@@ -68,6 +68,8 @@ class LaunchRequest(Record):
     account: tuple[int, int, list[int], bool] | None = None
     """The account to run as: uid, gid, groups, and whether the process is kept from gaining privileges
     (no_new_privs). None: this process's own."""
+    umask: int = -1
+    """That of the command; -1 for this process's own."""
 
 
 class Launched(Record):
@@ -178,6 +180,8 @@ class ShimLauncher:
                 inherited = [told, self._enter.descriptor]
             else:
                 command, environment, inherited = self._exact(request.command, request.environment)
+                # the last step: the shim's own file has the mode that the node gives it
+                steps += (f"--umask={request.umask:o}",) if request.umask >= 0 else ()
             arguments = [SHELL, shim, request.exit_file, *self._first, *files, *steps, "--", *command]
             return self._run(request, arguments, environment, stdin, inherited)
         except OSError as error:
@@ -194,7 +198,7 @@ class ShimLauncher:
         try:
             _check_strings(request)
             words = (list(request.command), dict(request.environment), request.working_directory, out, err)
-            content = marshal.dumps((list(self._read_only), request.account, *words))
+            content = marshal.dumps((list(self._read_only), request.account, *words, request.umask))
             made = os.memfd_create("yopp-container")
             try:
                 found = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, ABOVE_SHELL)
@@ -264,7 +268,7 @@ class ShimLauncher:
         if any(not name or "=" in name for name in odd):
             return words, environment, []  # the kernel refuses to execute with these
         carried = environment | {exact.CARRIER: exact.packed(odd, environment)}
-        program = [sys.executable, "-I", "-S", self._exactly.path]
+        program = [sys.executable, "-I", "-S", "-Xutf8", self._exactly.path]
         return [*program, *words], carried, [self._exactly.descriptor]
 
 

@@ -8,6 +8,7 @@
 #   --gate    it waits for a line on standard input, which is empty from then on; none comes: it never began
 #   --begin   it makes the exit file
 #   --files=N it may have so many files open (its soft limit)
+#   --umask=N it has this umask, in octal digits
 # The exit file gets two lines: the shim's pid at the beginning, the command's exit code (as a shell tells it) at the
 # end. The container's environment goes through untouched: who launches it knows which variables are assigned here.
 
@@ -41,6 +42,9 @@ trap 'exit 75' EXIT
 			;;
 		--files=*)
 			ulimit -S -n "${1#*=}"
+			;;
+		--umask=*)
+			umask "${1#*=}"
 			;;
 		*)
 			# Zero means the process that writes.

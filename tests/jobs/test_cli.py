@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from executor.records import Resource
 from tests.cli.test_argv import YARNS_FLAGS, YARNS_VALUES
+from yarnopp_cli import started
 from yarnopp_cli.cli.frame.command import REGISTERED
 from yarnopp_cli.cli.frame.options import BadValueError
 from yarnopp_cli.cli.frame.typed import made
@@ -79,8 +82,9 @@ def test_variables() -> None:
     assert variables.assignments(["A=1", "B", "C=x=y"]) == {"A": "1", "B": "", "C": "x=y"}
     with pytest.raises(UsageError):
         variables.assignments(["=1"])
-    here = {"B": "x=y", "A": "2"}
-    assert variables.with_values(["A=1", "B", "C", "D=", "=1"], here) == ["A=1", "B=x=y", "D=", "=1"]
+    with mock.patch.object(started, "environment", lambda: {"B": "x=y", "A": "2"}):
+        words = variables.with_values(["A=1", "B", "C", "D=", "=1"])
+    assert words == ["A=1", "B=x=y", "D=", "=1"]
     variables.refuse_owned(["HOME", "USER", "PATH", "LD_PRELOAD"])
     for name in ("PWD", "CONTAINER_ID", "NM_HOST", "LOG_DIRS", "YOPP_TASK", "YOPP_TASKS"):
         with pytest.raises(UsageError) as caught:

@@ -11,9 +11,12 @@ from __future__ import annotations
 import gc
 import sys
 
+from ..started import use_utf8
+
 
 def main() -> int:
     """Run the daemon named by the first argument; its exit code."""
+    use_utf8()
     gc.disable()
     match sys.argv[1:2]:
         case ["resourcemanager"]:

@@ -32,6 +32,7 @@ from ..records.master_protocol import AM_TOKEN_FILE, ATTEMPT_VARIABLE, SCHEDULER
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Token
 from ..rpc.plain import MessageError, decode
+from ..started import use_utf8
 
 
 class LogObserver:
@@ -158,6 +159,7 @@ def give_up_output() -> None:
 
 
 if __name__ == "__main__":
+    use_utf8()
     code = main(sys.argv[1:], os.environ)
     give_up_output()
     sys.exit(code)

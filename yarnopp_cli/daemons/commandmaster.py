@@ -1,9 +1,9 @@
 """The master of an application that is one command: it calls the RM on behalf of a program that cannot.
 
-``python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND`` runs in the master's container: it
-registers, runs the command with the shell in the same container, sends heartbeats to the RM, and reports the
-exit code. It runs the ``am-container-spec.commands`` submitted by REST, unless their environment has
-YOPP_REGISTERS_ITSELF=true.
+``python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND [VARIABLE...]`` runs in the master's container: it
+registers, runs the command with the shell in the same container, without these variables, which are the master's own,
+sends heartbeats to the RM, and reports the exit code. It runs the ``am-container-spec.commands`` submitted by REST,
+unless their environment has YOPP_REGISTERS_ITSELF=true.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from executor.records import shell_code
 
@@ -29,6 +29,7 @@ from ..records.master_protocol import (
 from ..records.reports import FinalApplicationStatus, JobSummary
 from ..records.requests import Token
 from ..rpc.blocking import Connection
+from ..started import environment, use_utf8
 from .applicationmaster import read_token
 
 HEARTBEAT_SECONDS = 10.0
@@ -98,10 +99,11 @@ class CommandMaster:
         self._connection = None
 
 
-def run(master: CommandMaster, command: str) -> int:
-    """Run the command until it ends; its exit code."""
+def run(master: CommandMaster, command: str, own: Sequence[str]) -> int:
+    """Run the command until it ends, without the variables ``own``; its exit code."""
     master.register()
-    child = subprocess.Popen(["/bin/sh", "-c", command])
+    variables = {name: value for name, value in environment().items() if name not in own}
+    child = subprocess.Popen(["/bin/sh", "-c", command], env=variables)
 
     def pass_on(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -122,18 +124,20 @@ def run(master: CommandMaster, command: str) -> int:
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the master; the command's exit code."""
-    if len(argv) != 2 or ATTEMPT_VARIABLE not in environ:
+    if len(argv) < 2 or ATTEMPT_VARIABLE not in environ:
         sys.stderr.write(
-            "usage: python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND, in an AM's container\n"
+            "usage: python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND [VARIABLE...], "
+            "in an AM's container\n"
         )
         return EXIT_USAGE
     try:
         address = environ.get(SCHEDULER_ADDRESS_VARIABLE, "") or argv[0]
-        return run(CommandMaster(address, environ[ATTEMPT_VARIABLE], read_token()), argv[1])
+        return run(CommandMaster(address, environ[ATTEMPT_VARIABLE], read_token()), argv[1], argv[2:])
     except YoppError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_FAILURE
 
 
 if __name__ == "__main__":
+    use_utf8()
     sys.exit(main(sys.argv[1:], os.environ))

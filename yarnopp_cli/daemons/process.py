@@ -49,6 +49,8 @@ PLACE_SECONDS: Final = 2.0
 """How often a daemon checks that commands can find it."""
 AGAIN_SECONDS: Final = 0.5
 """How soon it checks again when a file is missing."""
+_PYTHONS: Final = {signal.SIGPIPE, signal.SIGXFSZ}
+"""What Python ignores, and restores in its children."""
 GARBAGE: Final = (20_000, 20, 50)
 """The thresholds of gc: how many new objects cause a collection, and how often older ones are collected.
 Hardly any garbage is in cycles."""
@@ -139,10 +141,11 @@ class DaemonProcess:
             loop.add_signal_handler(number, asked, number.name)
         # This handler does nothing; SIG_IGN would be inherited by every container.
         loop.add_signal_handler(signal.SIGHUP, LOG.info, "SIGHUP is ignored")
-        if (
-            signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN
-        ):  # inherited by a shell's background job; containers must not inherit it
-            signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+        # So would be what the starter ignores (nohup, a shell's background job) or blocks.
+        for number in signal.valid_signals() - _PYTHONS:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         loop.set_exception_handler(self._loop_exception)
 
     def _loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ from ..rpc.codec import encode
 
 LOG = logging.getLogger(__name__)
 
-FORMAT = 5
+FORMAT = 6
 """The version of the table and of the shapes of its records. Each change of either raises it: an earlier version would
 drop a field that it does not know."""
 GARBLED = ".garbled"

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError, reason_of
 
-DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where a command without the variable PATH is found, by its node as well (``executor/linux/launcher.py``)."""
 
 
 def without_value(assignment: str) -> str:
@@ -87,11 +88,11 @@ def find_command(command: str, environment: Mapping[str, str], directory: str) -
         return path
     blocked = ""
     for folder in environment.get("PATH", DEFAULT_PATH).split(os.pathsep):
-        path = os.path.join(directory, folder, command)
-        if _is_executable(path):
-            return path
-        if not blocked and os.path.isfile(path):
-            blocked = path
+        file = os.path.join(directory, folder, command)
+        if _is_executable(file):
+            return file
+        if not blocked and os.path.isfile(file):
+            blocked = file
     if blocked:
         _check_executable(command, blocked)
     raise _not_found(command, "it is in no directory of PATH")

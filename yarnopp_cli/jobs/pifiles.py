@@ -16,7 +16,7 @@ from . import halton
 
 def program() -> tuple[str, ...]:
     """The command that runs ``halton.py`` in a container: this interpreter, with as little of it as possible."""
-    return (sys.executable, "-I", "-S", os.path.abspath(halton.__file__))
+    return (sys.executable, "-I", "-S", "-Xutf8", os.path.abspath(halton.__file__))
 
 
 class PiDirectory(ClientDirectory):

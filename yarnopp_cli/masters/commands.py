@@ -74,8 +74,11 @@ def plan_run(
     numbers: Sequence[range] = (),
     max_running: int = 0,
     halt: Halt | None = None,
+    own_account: bool = True,
+    umask: int = -1,
 ) -> JobSpec:
     """The job of ``containers`` tasks like ``task``. ``retries`` is how often a failing container is run again.
+    ``own_account`` and ``umask`` are those of its containers (``ContainerSpec``).
 
     ``numbers`` are the numbers of the tasks instead of 1, 2, 3 …; ``sweep`` makes ``command`` a template.
     ``max_running`` and ``halt`` are those of the job. ``timeout_ms`` limits the whole job,
@@ -88,7 +91,8 @@ def plan_run(
         command=command,
         sweep=sweep,
         environment={**(environment or {}), COUNT_VARIABLE: str(sum(map(len, numbers)))},
-        own_account=True,
+        own_account=own_account,
+        umask=umask,
         working_directory=working_directory,
         timeout_ms=container_timeout_ms,
         max_attempts=retries + 1,

@@ -98,6 +98,8 @@ def check_context(context: ContainerLaunchContext) -> None:
         problem = "it has a NUL byte, which an argument, variable or path cannot contain"
     elif any(not name or "=" in name for name in context.environment):
         problem = "the name of an environment variable is empty or has an equals sign"
+    elif not -1 <= context.umask <= 0o777:
+        problem = f"its umask {context.umask} is not from 0 to 0777"
     elif any(not name or "/" in name or name in (".", "..") for name in context.files):
         problem = "the name of a file to be written is not a plain name"
     if problem:

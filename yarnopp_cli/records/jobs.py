@@ -72,8 +72,8 @@ class Sweep(Record):
 class PhaseSpec(Record):
     """Tasks that may run at once; the next phase starts when all of them have ended.
 
-    ``command``, ``environment``, ``own_account``, ``working_directory``, ``files`` and ``timeout_ms`` are as in
-    ``ContainerLaunchContext``. ``max_attempts`` bounds how often a *failing* task is run (preempted, shed and
+    ``command``, ``environment``, ``own_account``, ``umask``, ``working_directory``, ``files`` and ``timeout_ms`` are as
+    in ``ContainerLaunchContext``. ``max_attempts`` bounds how often a *failing* task is run (preempted, shed and
     lost containers do not count); it is tried again only after a code of ``retry_codes`` (empty: any),
     ``retry_interval_ms`` later, and with ``retry_guaranteed`` in a guaranteed container of
     ``retry_priority``, as YARN's MapReduce does. ``fail_fast``: a task that failed for good ends the job.
@@ -102,6 +102,7 @@ class PhaseSpec(Record):
     promote: bool = False
     resource_name: str = ANY
     own_account: bool = False
+    umask: int = -1
     shell_line: str = ""
     sweep: Sweep | None = None
 

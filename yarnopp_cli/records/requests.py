@@ -79,6 +79,7 @@ class ContainerLaunchContext(Record):
     timeout_ms: int = 0
     duration_hint_ms: int = 0
     own_account: bool = False
+    umask: int = -1
 
     def for_task(
         self,

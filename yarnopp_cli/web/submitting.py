@@ -60,6 +60,7 @@ def hosted_job(body: Mapping[str, Any], settings: ApplicationSettings) -> Submit
             name=wanted.context.name,
             environment=wanted.environment,
             timeout_ms=wanted.context.timeout_ms,
+            own_account=False,
         )
     context = replace(wanted.context, command_line=_shown(wanted), unmanaged=True)
     return SubmitJobRequest(context, job, attached=False)
@@ -77,8 +78,9 @@ def _launch_context(wanted: Submission, rm_address: str) -> ContainerLaunchConte
         )
     if wanted.environment.get(REGISTERS_ITSELF, "").lower() == "true":
         return ContainerLaunchContext(("/bin/sh", "-c", wanted.command), environment=wanted.environment)
+    own = (name for name in kept if name != "PATH" and name not in wanted.environment)
     return ContainerLaunchContext(
-        command=(sys.executable, "-P", "-m", f"{_MASTERS}.commandmaster", rm_address, wanted.command),
+        command=(sys.executable, "-P", "-m", f"{_MASTERS}.commandmaster", rm_address, wanted.command, *own),
         environment={**kept, **wanted.environment},
     )
 

@@ -67,6 +67,7 @@ def message_of(held: LiveContainer, request: LaunchRequest, *, queued: bool = Fa
             request.stdout,
             request.stderr,
             request.account,
+            request.umask,
         )
     )
 

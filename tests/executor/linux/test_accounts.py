@@ -256,7 +256,7 @@ def test_a_place_that_a_user_cannot_reach_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("directory", "out"), [("/tmp\0x", ""), ("/tmp", "/tmp/a\0b/stdout")])
 def test_a_path_with_a_nul_byte_is_told_and_nothing_begins(directory: str, out: str) -> None:
-    request = ([], None, ["echo", "begun"], {"PATH": os.environ["PATH"]}, directory, out, out)
+    request = ([], None, ["echo", "begun"], {"PATH": os.environ["PATH"]}, directory, out, out, -1)
     told = os.memfd_create("request")
     try:
         os.write(told, marshal.dumps(request))

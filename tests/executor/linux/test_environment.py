@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from executor.linux.environment import ACCOUNT, DEFAULT_PATH, OWNED, container_environment
+from executor.linux.environment import DEFAULT_PATH, OWNED, container_environment
 from executor.records import ContainerSpec, Resource
 
 
 def environment(
-    spec_environment: dict[str, str], inherited: dict[str, str], user: str = "", own_account: bool = False
+    spec_environment: dict[str, str],
+    inherited: dict[str, str],
+    user: str = "",
+    own_account: bool = False,
+    account: bool = False,
 ) -> dict[str, str]:
     return container_environment(
         ContainerSpec(
@@ -20,6 +24,7 @@ def environment(
         log_directory="/logs/c1",
         user="daemon",
         home="/home/daemon",
+        account=account,
     )
 
 
@@ -56,9 +61,12 @@ def test_the_user_of_the_container() -> None:
     assert (found["USER"], found["LOGNAME"]) == ("ann", "ann")
 
 
-def test_a_callers_whole_environment_says_whose_home_it_is() -> None:
+def test_a_callers_whole_environment_is_all_but_what_the_node_says_of_the_container() -> None:
     forged = dict.fromkeys(YARNS, "mine")
-    kept = dict.fromkeys(ACCOUNT, "mine")
-    assert environment(forged, {}, own_account=True) == {**YARNS, **kept, "PATH": DEFAULT_PATH}
-    assert environment({}, {}, own_account=True) == environment({}, {})
-    assert set(YARNS) == {*ACCOUNT, *OWNED}
+    daemon = {"PATH": "/p", "LANG": "C", "TZ": "UTC", "JAVA_HOME": "/j", "HADOOP_HOME": "/h"}
+    nodes = {name: YARNS[name] for name in OWNED}
+    assert environment(forged, daemon, own_account=True) == {**forged, **nodes}
+    assert environment({}, daemon, own_account=True) == nodes
+    # as another user than the caller
+    assert environment(forged, daemon, own_account=True, account=True) == {**YARNS, "PATH": DEFAULT_PATH}
+    assert environment({}, daemon, own_account=True, account=True) == {**YARNS, "PATH": DEFAULT_PATH}

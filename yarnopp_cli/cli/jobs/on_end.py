@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from executor.hints import TYPE_CHECKING
 from executor.records import ExecutionType, Resource
 
+from ... import started
 from ...jobs.client import JobClient
 from ...masters.commands import plan_run
 from ...records.jobs import TaskSpec
@@ -22,9 +23,11 @@ from .running import submit_in_cluster
 if TYPE_CHECKING:
     from .on_yarn import YarnJobs
 
-_TELLS = """document=$("$0" -P -m yarnopp_cli app status "$1" --run-dir "$2" --json) || exit
-printf '%s\\n' "$document" | /bin/sh -c "$3\""""
-"""Hands the job's document to the command; the words are Python, the application, the run directory, the command."""
+_TELLS = """set -- "$@" "$("$0" -P -m yarnopp_cli app status "$1" --run-dir "$2" --json)"
+[ "$4" ] || exit
+printf '%s\\n' "$4" | /bin/sh -c "$3\""""
+"""Hands the job's document to the command; the words are Python, the application, the run directory, the command. It
+assigns no variable, which the command would inherit if the caller exports one of that name."""
 
 
 def on_end(
@@ -48,6 +51,7 @@ def on_end(
             name=f"on the end of {submission.name}"[:60],
             environment=environment,
             working_directory=directory,
+            umask=started.umask(),
         )
         following = ApplicationSubmissionContext(
             "",

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from executor.records import shell_code
 
+from ... import started
 from ...client.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
 from ...client.polling import polls
 from ...client.shell import body
@@ -196,7 +197,8 @@ def hadoops_pi(session: Session, maps: int, samples: int, percent: int | None) -
             exit_code=EXIT_NOT_FOUND,
         )
     printer.note(line)
-    environment = {name: value for name, value in os.environ.items() if name != RM_VARIABLE}
+    environment = started.environment()
+    environment.pop(RM_VARIABLE, None)
     environment[ENGINE_VARIABLE] = LOCAL  # a `hadoop` that leads back to yopp must not come back here
     return _in_a_directory_of_its_own(
         [os.path.abspath(hadoop), "jar", os.path.abspath(jar), *words], environment, printer

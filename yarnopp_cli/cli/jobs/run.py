@@ -10,6 +10,7 @@ from executor.hints import TYPE_CHECKING, Any
 from executor.light import replace
 from executor.records import ExecutionType, Resource
 
+from ... import started
 from ...errors import ApplicationNotFoundError, UsageError
 from ...jobs.commands import check_text, find_command
 from ...masters.commands import Tasks, no_command, plan_run
@@ -378,7 +379,7 @@ def run(
 ) -> int:
     """Run a command in containers, and exit with its exit code.
 
-    Each container gets this environment, this directory, its number in YOPP_TASK, the number of all
+    Each container gets this environment, directory and umask, its number in YOPP_TASK, the number of all
     tasks in YOPP_TASKS (2 with --array 3,7), and no input except with --stdin or --pipe. The output is
     shown here. With --json the job's document is printed at the end instead, with -q only the
     application's id. If several containers fail, the job's exit code is the highest of theirs, or as
@@ -397,7 +398,7 @@ def run(
 
     containers.check()
     kept.check(detach=detach, piped=program.pipe)
-    words = with_values(program.env or [], os.environ)
+    words = with_values(program.env or [])
     check_text([*(program.command or ()), program.lines or ""], "the argument")
     application.check(session.now_ms)
     environment, directory = assignments(words), None
@@ -484,6 +485,7 @@ def _planned(
         container_timeout_ms=round((containers.container_timeout or 0) * 1000),
         max_preemptions=client.settings.max_preemptions,
         exit_rule=application.exit_code.value,
+        umask=-1 if application.user else started.umask(),
     )
 
 

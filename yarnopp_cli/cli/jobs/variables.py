@@ -6,10 +6,11 @@ Decisions: caller-environment.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from executor.light import suppress
 
+from ... import started
 from ...errors import EXIT_NOT_PERMITTED, UsageError, YoppError, reason_of
 from ...jobs.commands import check_directory, check_text, portable_environment, without_value
 from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE
@@ -19,7 +20,7 @@ from ..frame.output import Printer
 
 def surroundings(env: list[str], cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
     """The environment and directory of the containers: the caller's, changed by ``--env`` and ``--cwd``."""
-    kept, dropped = portable_environment(os.environ)
+    kept, dropped = portable_environment(started.environment())
     if dropped:
         printer.warn(f"variables that are not UTF-8 are not passed on: {', '.join(sorted(dropped))}")
     asked = assignments(env)
@@ -75,9 +76,10 @@ def refuse_owned(asked: Collection[str]) -> None:
             )
 
 
-def with_values(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The words of ``--env``: one without ``=`` has the value that it has in ``environ``, and is none if it has none
-    there, as docker has it."""
+def with_values(words: Sequence[str]) -> list[str]:
+    """The words of ``--env``: one without ``=`` has the value that it has in the caller's environment, and is none if
+    it has none there, as docker has it."""
+    environ = started.environment() if words else {}
     return [
         one if "=" in one or not one else f"{one}={environ[one]}"
         for one in words
