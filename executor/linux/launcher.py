@@ -530,8 +530,8 @@ def _start(
     directory: str,
     out: str,
     err: str,
-    account: tuple[int, int, list[int], bool] | None,
-    umask: int,
+    account: tuple[int, int, list[int], bool] | None = None,
+    umask: int = -1,
 ) -> int:
     """Start the command, and return its pid once it has begun. Raises NotStartedError or CrowdedError."""
     if account is not None:
