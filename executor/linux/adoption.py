@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Callable
 
 from ..core.events import ContainerRecovered
 from ..light import replace
 from ..records import ContainerRecord, ContainerState, ContainerUsage
+from .cgroups.slots import is_slot
 from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
 from .shim import exit_file_of, is_shim, kill_identified, kill_shim, read_exit_file
@@ -28,10 +30,12 @@ FIRST_LINE_SECONDS = 0.5
 
 
 class Finder:
-    """Finds containers by their records. Blocks: it is used while a node starts."""
+    """Finds containers by their records. Blocks: it is used while a node starts. What has no record is removed only
+    if ``is_id`` of its name: that may be anything, as may be the arguments of a process."""
 
-    def __init__(self, context: ExecutorContext) -> None:
+    def __init__(self, context: ExecutorContext, is_id: Callable[[str], bool]) -> None:
         self._context = context
+        self._is_id = is_id
         self._cgroups = context.cgroups
         self._directories = context.directories
         self._begun: dict[str, Begun] = {}
@@ -64,7 +68,8 @@ class Finder:
         record = self._identify(record)
         path = self._cgroups.path(container_id)
         if record.pid:
-            self._trace(container_id, record.pid, record.process_start)
+            users = self._directories.users_of(record.spec)
+            self._trace(container_id, record.pid, record.process_start, *users)
         # The shim's own exit file, which may not exist yet: an existing file may be that of an earlier attempt.
         exit_file = exit_file_of(record.pid) if record.pid else ""
         alive = bool(record.pid) and is_alive(record.pid, record.process_start)
@@ -173,15 +178,21 @@ class Finder:
                 remove_journal(path)
         self._end_pool()
         self._directories.remove_earlier_spares()
-        there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
-        for container_id in there - known:
+        named, groups = self._directories.known_containers() | set(shims), set(self._cgroups.stale_groups())
+        slots = set(filter(is_slot, groups))
+        for name in slots:
+            self._context.kill(name)
+            self._cgroups.remove(name, 1.0)
+        ids = set(filter(self._is_id, named | groups))
+        for container_id in ids - known:
             LOG.info("removing leftovers of %s", container_id)
-            for pid in shims.get(container_id, []):
-                start = start_time(pid) or -1
-                self._trace(container_id, pid, start)
-                kill_shim(pid, start)
+            for shim in shims.get(container_id, []):
+                self._trace(container_id, shim.pid, shim.start)
+                kill_shim(shim.pid, shim.start)
             self._context.kill(container_id)
             self._remove(container_id)
+        if strange := sorted((named | groups) - ids - slots - known):
+            LOG.warning("what no container of this node left is not removed: %s", strange[:9])
 
     def _end_pool(self) -> None:
         """End the remaining processes of an earlier run's pool, such as a stopped zygote, except a launcher
@@ -194,8 +205,8 @@ class Finder:
                 LOG.info("ending process %d of an earlier run's pool", one.pid)
                 kill_identified(one.pid, one.start)
 
-    def _trace(self, container_id: str, pid: int, start: int) -> None:
-        self._cgroups.started(container_id, self._directories.traces(container_id, pid, start))
+    def _trace(self, container_id: str, pid: int, start: int, *users: int) -> None:
+        self._cgroups.started(container_id, self._directories.traces(container_id, pid, start, *users))
 
     def _remove(self, container_id: str) -> None:
         self._directories.remove_exit_files(container_id)

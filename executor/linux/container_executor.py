@@ -35,7 +35,7 @@ from ..settings import ExecutorSettings
 from .adoption import Finder
 from .cgroups.base import CgroupDriver
 from .cgroups.devices import DeviceGroups
-from .cgroups.groups import check_name
+from .cgroups.groups import check_name, may_be_container
 from .cgroups.weights import NodeWeight
 from .confining import kept_from_containers
 from .context import ExecutorContext, LiveContainer
@@ -79,7 +79,8 @@ class LinuxContainerExecutor:
     NM_PORT and NM_HTTP_PORT. ``device_vendor`` is the vendor of the GPUs that the node assigns one by one, ""
     for none; ``device_groups`` keeps containers from opening other GPUs. The host is measured below ``proc``;
     processes that run one of ``own_markers`` as a program or module do not count as pressure, nor do
-    ``own_pids``. Raises OSError or StateStoreError if a directory cannot be made.
+    ``own_pids``. What an earlier run left is removed only if ``is_id`` of its name. Raises OSError or
+    StateStoreError if a directory cannot be made.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class LinuxContainerExecutor:
         proc: str = "/proc",
         own_markers: tuple[str, ...] = (),
         own_pids: Callable[[], Collection[int]] = tuple,
+        is_id: Callable[[str], bool] = may_be_container,
     ) -> None:
         self._settings = settings
         self._proc = proc
@@ -141,7 +143,7 @@ class LinuxContainerExecutor:
             else None,
         )
         self._weights = NodeWeight(cgroups.weights(), loop)
-        self._finder = Finder(context)
+        self._finder = Finder(context, is_id)
         self._held: dict[str, LiveContainer] = {}
         self._preparer = Preparer(
             context,
@@ -248,7 +250,7 @@ class LinuxContainerExecutor:
             markers=self._own_markers,
             own_pids=self._own_pids,
             others=lambda: self._cgroups.processes_of_others(hierarchy),
-            hierarchy=hierarchy.strip("/") if self._cgroups.mode != "none" else "",
+            groups=self._cgroups.paths(hierarchy),
             suspicious=0.5 * self._settings.pressure_outside_cpu,
             yields=self._settings.group_weights and self._cgroups.weights() is not None,
             clock=self._context.clock,

@@ -24,7 +24,7 @@ from ..trees import make_again, remove_tree
 from .cgroups.slots import SLOT_PREFIX
 from .owners.accounts import Account, Accounts, refuse_unreachable
 from .owners.ownership import refuse_others, refuse_unsafe
-from .procfs import Traces
+from .procfs import ProcessStat, Traces
 from .shim import CannotLaunchError, claim_exit_file, shims_of
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ MOST_SPARES = 100
 
 MOST_KNOWN_LOGS = 1000
 
-_EXIT_FILE = re.compile(r"(.+)\.exit(\d+)\Z", re.DOTALL)
+_EXIT_FILE = re.compile(r"(.+)\.exit[0-9]+\Z", re.DOTALL)
 
 LOG_MODE = 0o750
 """The mode of the log directories of applications and containers (container-executor.c,
@@ -77,9 +77,20 @@ class Directories:
         """A container's private directory, which is its working directory unless it asked for another."""
         return os.path.join(self.work, container_id)
 
-    def traces(self, container_id: str, pid: int, start: int) -> Traces:
-        """How the processes of a container are recognised (``environment.py`` sets the mark)."""
-        return Traces(pid, start, b"LOCAL_DIRS=" + os.fsencode(self.private(container_id)))
+    def traces(self, container_id: str, pid: int, start: int, *users: int) -> Traces:
+        """How the processes of a container are recognised (``environment.py`` sets the mark), which run as this
+        process's user or as one of ``users``."""
+        mark = b"LOCAL_DIRS=" + os.fsencode(self.private(container_id))
+        return Traces(pid, start, mark, (os.getuid(), *users))
+
+    def users_of(self, spec: ContainerSpec) -> tuple[int, ...]:
+        """The other user that a container runs as; empty where there is none, or which one is not known now."""
+        try:
+            account = self._accounts.of(spec.user) if self._accounts is not None else None
+        except CannotLaunchError as error:
+            LOG.warning("orphans of %s are not looked for: %s", spec.container_id, error)
+            return ()
+        return () if account is None else (account.uid,)
 
     def log(self, spec: ContainerSpec) -> str:
         """The directory of a container's ``stdout`` and ``stderr``, as in YARN."""
@@ -256,8 +267,11 @@ class Directories:
     def remove_empty_logs(self, spec: ContainerSpec) -> None:
         """Remove the empty logs of a container that never began, and its log directory if it is empty.
 
-        The application's directory stays: another node may be making a log directory in it.
+        The application's directory stays: another node may be making a log directory in it. So does a directory that
+        was asked for: nothing of such a container is in it.
         """
+        if not self.logs_are_its_own(spec):
+            return
         logs = self.log(spec)
         for name in ("stdout", "stderr"):
             path = os.path.join(logs, name)
@@ -296,12 +310,13 @@ class Directories:
         if container_id in self._barred:
             self.remove_exit_files(container_id)
 
-    def shims(self) -> dict[str, list[int]]:
+    def shims(self) -> dict[str, list[ProcessStat]]:
         """The running shims of this node, by container, including those that have written nothing yet."""
-        found: dict[str, list[int]] = {}
-        for path, pids in shims_of(self.state).items():
-            if match := _EXIT_FILE.match(os.path.basename(path)):
-                found.setdefault(match.group(1), []).extend(pids)
+        found: dict[str, list[ProcessStat]] = {}
+        for path, shims in shims_of(self.state).items():
+            match = _EXIT_FILE.match(os.path.basename(path))
+            if match and os.path.dirname(path) == self.state:
+                found.setdefault(match.group(1), []).extend(shims)
         return found
 
     def remove_exit_files(self, container_id: str) -> None:

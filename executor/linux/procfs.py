@@ -18,6 +18,7 @@ from ..light import Record
 _STOP = 1 << (signal.SIGSTOP - 1)
 _PF_EXITING = 0x4
 _PF_KTHREAD = 0x200000
+_AT_SECURE = 23
 PIDS = range(1 << 22)
 """Every pid that Linux gives (PID_MAX_LIMIT), and 0 for none."""
 
@@ -107,6 +108,29 @@ def real_uid(pid: int, *, proc: str = "/proc") -> int:
             if line.startswith(b"Uid:"):
                 return int(line.split()[1])
     raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+
+
+def author(pid: int, *, proc: str = "/proc") -> int | None:
+    """The user who chose the arguments and the environment of a process: its real user.
+
+    None where that is not known: it has ended, or may not be read; or it gained privileges when it was executed
+    (AT_SECURE of getauxval(3)), so another user chose them, whoever it runs as by now.
+    """
+    words = memoryview(read_bytes(f"{proc}/{pid}/auxv")).cast("L")  # types, each with its value
+    try:
+        secure = dict(zip(words[::2], words[1::2], strict=False)).get(_AT_SECURE)
+        return real_uid(pid, proc=proc) if secure == 0 else None
+    except OSError:
+        return None
+
+
+def is_ours(pid: int) -> bool:
+    """Whether this user chose the arguments and the environment of a process that has our root directory: the same path
+    in another container of this host is another node's. False if the process has ended."""
+    try:
+        return author(pid) == os.getuid() and os.path.samefile(f"/proc/{pid}/root", "/")
+    except OSError:
+        return False
 
 
 def runnable_threads(processes: Iterable[int], *, proc: str = "/proc") -> int:
@@ -243,12 +267,14 @@ class Traces(Record):
     """How the processes of a container are recognised without a cgroup.
 
     The shim, with its pid and start time, leads their session. ``mark`` is a ``NAME=VALUE`` of their
-    environment that no other container on this host has (its private directory, in LOCAL_DIRS).
+    environment that no other container on this host has (its private directory, in LOCAL_DIRS); only processes of
+    ``users`` are believed to have it.
     """
 
     shim: int
     start: int
     mark: bytes
+    users: tuple[int, ...] = ()
 
 
 def members_of(
@@ -261,8 +287,9 @@ def members_of(
     """The processes of a container without a cgroup: those of the shim's session, those that were ``known`` before by
     pid and start time, and their descendants.
 
-    An orphan with a session of its own is found by the mark in its environment; ``orphans=False`` skips that
-    search, which reads one file for each process. The shim and dead processes are left out.
+    An orphan with a session of its own is found by the mark in its environment, if one of the container's users chose
+    that; ``orphans=False`` skips that search, which reads one file for each process. The shim and dead processes are
+    left out.
     """
     members: set[int] = set()
     shim = table.get(traces.shim)
@@ -270,6 +297,9 @@ def members_of(
     # session is gone, and that process does not belong to the container.
     if shim is None or shim.start == traces.start:
         members = {pid for pid, entry in table.items() if entry.session == traces.shim}
+    if shim is None:
+        # It may have been the session of another process, which had the pid later and has ended, too.
+        members = {pid for pid in members if author(pid) in traces.users}
     members.update(pid for pid, start in known if pid in table and table[pid].start == start)
     own_session = os.getsid(0)
     strangers = []
@@ -283,14 +313,9 @@ def members_of(
             members.add(pid)
         elif orphans and entry.start >= traces.start and entry.session != own_session:
             strangers.append(pid)
-    members.update(pid for pid in strangers if environment_marks(pid, traces.mark))
+    marked = (pid for pid in strangers if environment_marks(pid, traces.mark) and author(pid) in traces.users)
+    members.update(pid for pid in marked if start_time(pid) == table[pid].start)
     return [table[pid] for pid in sorted(members) if pid != traces.shim and table[pid].state not in "ZX"]
-
-
-def belonging_to(shim: int, container_id: str, table: dict[int, ProcessStat]) -> list[ProcessStat]:
-    """``members_of`` for a live shim, and an id that no other container on this host has."""
-    start = table[shim].start if shim in table else 0
-    return members_of(Traces(shim, start, b"CONTAINER_ID=" + os.fsencode(container_id)), table)
 
 
 def wait_until(

@@ -28,11 +28,11 @@ from pathlib import Path
 from ..errors import LaunchError, reason_of
 from ..light import Record
 from ..regular import NotRegularError, read_regular
-from . import exact, launcher
+from . import exact, launcher, procfs
 from .cgroups.files import leave_freezer
 from .descriptors import limit_of_children
 from .keeping import ABOVE_SHELL, KeptProgram, OpenProgram
-from .procfs import PIDS, children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
+from .procfs import PIDS, children, is_alive, read_bytes, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
 
@@ -321,10 +321,7 @@ def _launch_error(request: LaunchRequest, error: OSError | ValueError) -> Cannot
 
 def command_pid(shim: int) -> int | None:
     """The pid of a shim's command; None before it exists, after its end, or if ``shim`` is not a shim."""
-    words = read_bytes(f"/proc/{shim}/cmdline", 8192).split(b"\0", 2)
-    if len(words) < 3 or not _is_shim(words[1]):
-        return None
-    found = children(shim)
+    found = children(shim) if exit_file_of(shim) else ()
     return found[0] if found else None
 
 
@@ -354,13 +351,21 @@ def read_exit_file(path: str) -> ExitFile | None:
 
 def is_shim(pid: int, exit_file: str) -> bool:
     """Whether that process is the shim of this exit file: its pid may belong to another process by now."""
-    return os.fsencode(exit_file) in read_bytes(f"/proc/{pid}/cmdline").split(b"\0")
+    return exit_file_of(pid) == exit_file != ""
 
 
 def exit_file_of(pid: int) -> str:
-    """The exit file of the shim with that pid, which may not exist yet; "" if the process is not a shim."""
+    """The exit file of the shim with that pid, which may not exist yet; "" if the process is not a shim of ours."""
+    path = _exit_file_in_arguments(pid)
+    return path if path and procfs.is_ours(pid) else ""
+
+
+def _exit_file_in_arguments(pid: int) -> str:
+    """The exit file in the arguments of a shim: of this program, or of another installation that an upgrade left
+    running. "" for arguments of anything else. Any user can give them to a process."""
     words = read_bytes(f"/proc/{pid}/cmdline", 8192).split(b"\0", 3)
-    return os.fsdecode(words[2]) if len(words) == 4 and _is_shim(words[1]) else ""
+    is_one = len(words) == 4 and words[1].rpartition(b"/")[2] == os.fsencode(SHIM_NAME)
+    return os.fsdecode(words[2]) if is_one else ""
 
 
 def claim_exit_file(path: str) -> bool:
@@ -477,25 +482,28 @@ def kill_shim(pid: int, start: int) -> None:
     wait_until(lambda: not is_alive(pid, start), 1.0)
 
 
-def _is_shim(path: bytes) -> bool:
-    """Whether a shell runs the shim: this one, or that of another installation that an upgrade left running."""
-    return path.rpartition(b"/")[2] == os.fsencode(SHIM_NAME)
+def shims_of(state_directory: str) -> dict[str, list[procfs.ProcessStat]]:
+    """The running shims of the exit files in a directory, by exit file.
 
-
-def shims_of(state_directory: str) -> dict[str, list[int]]:
-    """The running shims of the exit files in a directory: exit file -> pids.
-
-    They are found by their command lines, which name the file from the start; the file itself is made later.
+    They are found by their command lines, which name the file from the start; the file itself is made later. Processes
+    that are not ours are left out, and logged.
     """
-    found: dict[str, list[int]] = {}
-    prefix = os.fsencode(state_directory.rstrip("/") + "/")
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        words = read_bytes(f"/proc/{name}/cmdline", 8192).split(b"\0", 3)
-        # A shim's child has the same command line until it begins, but does not lead the session.
-        if len(words) == 4 and _is_shim(words[1]) and words[2].startswith(prefix):
-            entry = read_stat(int(name))
-            if entry is not None and entry.session == entry.pid:
-                found.setdefault(os.fsdecode(words[2]), []).append(entry.pid)
+    found: dict[str, list[procfs.ProcessStat]] = {}
+    others: list[int] = []
+    prefix = state_directory.rstrip("/") + "/"
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if not _exit_file_in_arguments(pid).startswith(prefix) or (entry := procfs.read_stat(pid)) is None:
+            continue
+        # Read again: the start time is now known, and the process may be another one than before. A shim's child has
+        # the same command line until it begins, but does not lead the session.
+        path = _exit_file_in_arguments(pid)
+        if path.startswith(prefix) and entry.session == pid:
+            if procfs.is_ours(pid):
+                found.setdefault(path, []).append(entry)
+            else:
+                others.append(pid)
+    if others:
+        LOG.warning("%d processes look like shims, but are not ours, and stay: %s", len(others), others[:9])
     return found
 
 

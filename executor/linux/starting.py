@@ -231,8 +231,9 @@ class Starter:
             request.exit_file,
             logs=os.path.dirname(request.stdout),
         )
+        users = (request.account or ())[:1]
         self._cgroups.started(
-            container_id, self._directories.traces(container_id, launched.pid, launched.start)
+            container_id, self._directories.traces(container_id, launched.pid, launched.start, *users)
         )
         path = self._cgroups.path(container_id)
         self._post(ContainerLaunched(container_id, launched.pid, launched.start, path, begun))

@@ -31,6 +31,7 @@ from ..light import names_of, replace
 from ..records import ContainerRecord, ContainerState
 from ..regular import NotRegularError, open_regular, read_regular, set_strange_aside, write_whole
 from ..trees import make_again
+from .cgroups.groups import may_be_container
 from .journal import Contents, Journal, NewerVersionError, line
 from .procfs import boot_id
 
@@ -103,7 +104,10 @@ def decode(text: bytes) -> ContainerRecord:
 def _record(values: dict[str, Any]) -> ContainerRecord:
     if "execution_type" not in values["spec"]:
         raise ValueError("its spec has no execution_type")
-    return plain.decode(ContainerRecord, values)
+    record = plain.decode(ContainerRecord, values)
+    if not may_be_container(record.spec.container_id):
+        raise ValueError(f"{record.spec.container_id!r} cannot be a container's id")
+    return record
 
 
 def _changes(before: ContainerRecord, after: ContainerRecord) -> dict[str, Any]:

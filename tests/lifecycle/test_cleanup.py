@@ -20,6 +20,8 @@ from yarnopp_cli.cluster import cleanup
 from yarnopp_cli.cluster.processes import ProcessId
 from yarnopp_cli.cluster.rundir import RunDir
 
+from ..strangers import NOBODY_UID
+
 HIERARCHY = f"/yopp-test-{os.getpid()}"
 ENDED = (0, -9)
 """A shim ends by itself if it sees the end of what it leads before its own turn comes (SIGKILL)."""
@@ -147,6 +149,32 @@ def test_output_and_what_others_keep_in_the_same_place_stays(
     cleanup.clear(run_dir, where)
     assert logs.is_dir()
     assert other.is_dir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes of other users")
+def test_nothing_of_another_user_is_ended_or_removed(
+    run_dir: RunDir, where: cleanup.Places, leave: Leave
+) -> None:
+    """Neither a process that has the id of a container in its environment, nor a directory in the place of a node."""
+    container_id = "container_1_0001_01_000002"
+    process = leave(container_id)
+    theirs = subprocess.Popen(
+        ["sleep", "60"], env={"CONTAINER_ID": container_id}, start_new_session=True, user=NOBODY_UID, extra_groups=[]
+    )  # fmt: skip
+    ours = subprocess.Popen(["sleep", "60"], env={"CONTAINER_ID": container_id}, start_new_session=True)
+    other = Path(where.local_dirs, f"{run_dir.key}-nm-45455", "kept")
+    other.mkdir(parents=True)
+    os.chown(other.parent, NOBODY_UID, NOBODY_UID)
+    Path(run_dir.nm_state_dir(45455)).mkdir()
+    try:
+        cleared = cleanup.clear(run_dir, where)
+        assert process.wait(timeout=10) in ENDED and ours.wait(timeout=10) == -9
+        assert theirs.poll() is None and other.is_dir()
+        assert [one for one in cleared.problems if str(other.parent) in one]
+    finally:
+        for one in (theirs, ours):
+            one.kill()
+            one.wait()
 
 
 @pytest.mark.parametrize(

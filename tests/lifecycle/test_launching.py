@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from yarnopp_cli.cluster import launching
 from yarnopp_cli.cluster.launching import Launch, Order, daemon_environment, start_daemons
 from yarnopp_cli.cluster.processes import end_processes
 from yarnopp_cli.cluster.rundir import RunDir
@@ -123,6 +124,29 @@ def test_a_signal_in_the_moment_of_a_start_leaves_no_daemon(
     alive = began[0].poll() is None
     began[0].kill()
     assert not alive and not run_dir.daemons()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("resourcemanager --run-dir HERE", "rm"),
+        ("nodemanager --run-dir HERE --port 45454 --ready-fd 3", "nm-45454"),
+        ("nodemanager --run-dir HERE", ""),
+        ("nodemanager --run-dir HERE --port", ""),
+        ("nodemanager --run-dir HERE --port ../x", ""),
+        ("nodemanager --run-dir HERE/x --port 45454", ""),
+        ("restart --run-dir HERE --name rm", ""),
+        ("resourcemanager", ""),
+        ("", ""),
+    ],
+)
+def test_only_the_arguments_of_a_daemon_name_it(
+    run_dir: RunDir, monkeypatch: pytest.MonkeyPatch, arguments: str, name: str
+) -> None:
+    """Any user can give a process the first words of them: that stopped `yopp down --force`."""
+    words = f"x -P -m yarnopp_cli.daemons {arguments}".replace("HERE", run_dir.path).split()
+    monkeypatch.setattr(launching, "read_bytes", lambda path: "".join(f"{word}\0" for word in words).encode())
+    assert launching.daemon_of(1, run_dir) == name
 
 
 def test_only_the_last_start_is_quoted_from_a_log(run_dir: RunDir) -> None:

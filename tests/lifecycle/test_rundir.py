@@ -18,6 +18,8 @@ from yarnopp_cli.cluster.processes import ProcessId
 from yarnopp_cli.cluster.rundir import SUN_PATH_BYTES, RunDir
 from yarnopp_cli.errors import EXIT_FAILURE, EXIT_NOT_PERMITTED, YoppError
 
+from ..strangers import NOBODY_UID
+
 HOLDER = """
 import fcntl, os, sys
 file = open(sys.argv[1], "w")
@@ -274,6 +276,26 @@ def test_a_daemon_lives_while_it_holds_its_pid_file(run_dir: RunDir, holder: sub
 def test_a_pid_that_somebody_else_has_now_is_no_daemon(run_dir: RunDir) -> None:
     Path(run_dir.pid_file("nm-45454")).write_text(f"{os.getpid()}\n")
     assert run_dir.daemon("nm-45454") is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes of other users")
+def test_a_process_of_another_user_is_no_daemon_though_the_file_names_it(
+    run_dir: RunDir, holder: subprocess.Popen[str]
+) -> None:
+    """A locked file of a user who runs containers may name any process, and who ends that daemon would end it."""
+    theirs = subprocess.Popen(["sleep", "60"], user=NOBODY_UID, extra_groups=[])
+    try:
+        Path(run_dir.pid_file("rm")).write_text(f"{theirs.pid}\n")
+        assert run_dir.daemon("rm") is None
+    finally:
+        theirs.kill()
+        theirs.wait()
+
+
+@pytest.mark.parametrize("name", ["nm-00001", "nm-\u0664\u0665", "nm-1\n"])
+def test_a_name_that_no_node_has_is_no_daemons(run_dir: RunDir, name: str) -> None:
+    Path(run_dir.pid_file(name)).touch()
+    assert run_dir.stale_files() == ()
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "99999999999999999999", "\0\0"])

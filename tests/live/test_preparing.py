@@ -19,7 +19,7 @@ SCRIPT = 'echo "$CONTAINER_ID" >>began; until [ -e go ]; do sleep 0.1; done'
 def ready(yopp: Yopp) -> list[int]:
     """The shims of this cluster that wait for their turn."""
     shims = shims_of(str(yopp.run_dir))
-    return [pid for pids in shims.values() for pid in pids if b"\0--gate\0" in _command_line(pid)]
+    return [one.pid for found in shims.values() for one in found if b"\0--gate\0" in _command_line(one.pid)]
 
 
 def _command_line(pid: int) -> bytes:

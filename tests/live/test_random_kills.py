@@ -90,7 +90,7 @@ def starters_of(run_dir: RunDir) -> list[int]:
     """What starts containers here and tells their ends: zygotes, launchers, shims."""
     found = [one.pid for one in marked_below(run_dir.state_dir)]
     for state in Path(run_dir.state_dir).glob("nm-*/containers"):
-        found += [pid for pids in shims_of(str(state)).values() for pid in pids]
+        found += [one.pid for shims in shims_of(str(state)).values() for one in shims]
     return found
 
 

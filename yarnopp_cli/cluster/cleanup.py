@@ -24,7 +24,8 @@ from executor.errors import CgroupError, StateStoreError
 from executor.hints import TYPE_CHECKING
 from executor.light import Record
 from executor.linux.cgroups.files import CGROUP_ROOT, group_processes, read_mounts, read_paths
-from executor.linux.procfs import belonging_to, is_alive, scan
+from executor.linux.owners.ownership import refuse_others
+from executor.linux.procfs import Traces, is_alive, members_of, scan
 from executor.linux.slots.marks import Marked, marked_below
 from executor.records import ContainerRecord, ContainerState
 from executor.regular import read_regular
@@ -43,15 +44,16 @@ if TYPE_CHECKING:
 KILL_SECONDS = 1.0
 """The time limit of all kills together, in seconds."""
 REMOVE_SECONDS = 2.0
-_NODE = re.compile(r"nm-(\d{1,5})")
+_NODE = re.compile(r"nm-([1-9][0-9]{0,4})")
 
 
 class Places(Record):
     """The places where the nodes of a run directory keep their files: the ``hierarchy`` of their cgroups, and their
-    ``local_dirs``."""
+    ``local_dirs``; and the user as whom all containers run, "" if they run as their submitters."""
 
     hierarchy: str
     local_dirs: str
+    local_user: str = ""
 
 
 def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
@@ -59,8 +61,9 @@ def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
     that is lost."""
     if configuration is None:
         return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
-    hierarchy = configuration.settings(ExecutorSettings).cgroups_hierarchy
-    return Places(hierarchy, configuration.settings(NodeManagerSettings).local_dirs)
+    executor = configuration.settings(ExecutorSettings)
+    user = executor.local_user if executor.limit_users else ""
+    return Places(executor.cgroups_hierarchy, configuration.settings(NodeManagerSettings).local_dirs, user)
 
 
 class Cleared(Record):
@@ -148,17 +151,15 @@ def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
     mounted hierarchy.
 
     The bases are those from which a node chooses: the mount point, the cgroup of this process and its parent,
-    and the bases that nodes have recorded.
+    and the bases that nodes have recorded. A cgroup that another user has made there is none of a node.
     """
     found: dict[str, None] = {}
     for base in _bases(run_dir):
         parent = os.path.join(base, _level(run_dir, hierarchy))
         with contextlib.suppress(OSError):
-            found.update(
-                (os.path.join(parent, entry), None)
-                for entry in sorted(os.listdir(parent))
-                if _NODE.fullmatch(entry)
-            )
+            for path in sorted(one.path for one in os.scandir(parent) if _NODE.fullmatch(one.name)):
+                if os.stat(path).st_uid == os.geteuid():
+                    found[path] = None
     return tuple(found)
 
 
@@ -215,7 +216,8 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
             problems.append(f"{error.brief}; {error.hint}")
             continue
         for record in found:
-            if record.state is not ContainerState.DONE and _end(record, deadline, problems):
+            user = where.local_user or record.spec.user
+            if record.state is not ContainerState.DONE and _end(record, user, deadline, problems):
                 ended.append(record.spec.container_id)
     for group in removed:
         _remove_group(group, deadline, problems)
@@ -240,22 +242,34 @@ def _end_pools(run_dir: RunDir, ports: frozenset[int] | None) -> None:
 
 
 def _remove_directory(path: str, problems: list[str]) -> None:
+    try:
+        refuse_others(path)
+    except PermissionError as refusal:
+        problems.append(f"{path} stays: {reason_of(refusal)}")
+        return
+    except OSError:  # it does not exist, or what is the matter is told below
+        pass
     for error in remove_tree(path):
         if error.errno != errno.ENOENT:
             problems.append(f"{error.filename or path} cannot be removed: {reason_of(error)}")
 
 
-def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
-    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it has
-    already ended."""
+def _end(record: ContainerRecord, user: str, deadline: float, problems: list[str]) -> bool:
+    """SIGKILL a recorded container that runs as this user: the processes below its shim, then the shim. False if it
+    has already ended."""
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
     from executor.linux.cgroups.groups import kill_until_empty
+    from executor.linux.owners.accounts import user_id
 
     container_id, shim, begun = record.spec.container_id, record.pid, time.monotonic()
+    users: tuple[int, ...] = (os.getuid(),)
+    with contextlib.suppress(OSError):
+        users += () if (other := user_id(user)) is None else (other,)
+    traces = Traces(shim, record.process_start, b"CONTAINER_ID=" + os.fsencode(container_id), users)
 
     def members() -> list[int]:
-        found = [entry.pid for entry in belonging_to(shim, container_id, scan())]
+        found = [entry.pid for entry in members_of(traces, scan())]
         # The shim is killed last: while it lives, its session identifies the container's processes.
         return found or ([shim] if is_alive(shim, record.process_start) else [])
 

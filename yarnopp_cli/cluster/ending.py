@@ -11,7 +11,7 @@ import signal
 from collections.abc import Sequence
 
 from executor.light import Record, replace, suppress
-from executor.linux.slots.marks import is_ours
+from executor.linux.procfs import is_ours
 
 from ..errors import ShuttingDownError, YoppError
 from ..records.client_protocol import ShutdownClusterRequest

@@ -109,12 +109,14 @@ def command_line(order: Order) -> list[str]:
 
 def daemon_of(pid: int, run_dir: RunDir) -> str:
     """The name of the daemon of this run directory that a process is by its arguments; "" for any other process."""
+    ours = (DAEMONS, "--run-dir", run_dir.path)
     match read_bytes(f"/proc/{pid}/cmdline").decode("utf-8", "replace").split("\0")[1:]:
-        case ["-P", "-m", module, kind, "--run-dir", path, *more] if (module, path) == (
-            DAEMONS,
-            run_dir.path,
+        case ["-P", "-m", module, "resourcemanager", option, path, *_] if (module, option, path) == ours:
+            return "rm"
+        case ["-P", "-m", module, "nodemanager", option, path, "--port", port, *_] if (
+            (module, option, path) == ours and port.isascii() and port.isdecimal()
         ):
-            return {"resourcemanager": "rm", "nodemanager": f"nm-{more[1]}"}.get(kind, "")
+            return f"nm-{port}"
     return ""
 
 

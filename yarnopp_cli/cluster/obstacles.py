@@ -18,10 +18,10 @@ from .rundir import RunDir
 RETURN_SECONDS = 6.0
 """How long daemons may take to write again what was removed."""
 _OURS = pattern(
-    r"(rm|nm-\d{1,5})\.(pid|http|port|log|watched)|up\.log|rest\.token|site\.json|nodes\.json|lock|where"
+    r"(rm|nm-[1-9][0-9]{0,4})\.(pid|http|port|log|watched)|up\.log|rest\.token|site\.json|nodes\.json|lock|where"
 )
-_LISTENING = pattern(r"(rm|nm-\d{1,5})\.sock")
-_SOCKET = pattern(r"(rm|nm-\d{1,5}|am-\d{1,5})\.sock")
+_LISTENING = pattern(r"(rm|nm-[1-9][0-9]{0,4})\.sock")
+_SOCKET = pattern(r"(rm|nm-[1-9][0-9]{0,4}|am-[1-9][0-9]{0,4})\.sock")
 
 
 def clear_obstacles(run_dir: RunDir) -> list[str]:

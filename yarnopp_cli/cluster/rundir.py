@@ -35,8 +35,8 @@ LAST_PORT = 65535
 SUN_PATH_BYTES = 107
 """The longest path of a Unix socket: sockaddr_un has 108 bytes, the last of which is NUL (unix(7))."""
 _LONGEST_SOCKET = f"/nm-{LAST_PORT}.sock"
-_PID_FILE = pattern(r"(rm|nm-(\d{1,5}))\.pid")
-_PROXY_SOCKET = pattern(r"am-(\d{1,5})\.sock")
+_PID_FILE = pattern(r"(rm|nm-([1-9][0-9]{0,4}))\.pid")
+_PROXY_SOCKET = pattern(r"am-([1-9][0-9]{0,4})\.sock")
 _LOCK_POLL_SECONDS = 0.01
 
 RM_STATE_SUFFIXES = ("", "-wal", "-shm")
@@ -421,8 +421,8 @@ def _unusable(path: str, what: str, error: OSError) -> YoppError:
 def _holder(path: str) -> ProcessId | None:
     """The process that holds the lock of a pid file; None if there is none.
 
-    The lock is tried only if the pid in the file is that of a process: a starting daemon writes its pid after
-    it has taken the lock, and must not find the lock taken by a command that only inspects.
+    The lock is tried only if the pid in the file is that of a process of the file's owner: a starting daemon writes its
+    pid after it has taken the lock, and must not find the lock taken by a command that only inspects.
     """
     try:
         descriptor = open_regular(path)
@@ -430,16 +430,20 @@ def _holder(path: str) -> ProcessId | None:
         return None
     import fcntl
 
+    from executor.linux.procfs import real_uid
+
     from .processes import ProcessId
 
     try:
         text = os.read(descriptor, 64).split()
         process = ProcessId.of(int(text[0])) if text and text[0].isdigit() else None
-        if process is not None:
+        if process is not None and real_uid(process.pid) == os.fstat(descriptor).st_uid:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
         return process
+    except OSError:  # it has just ended
+        return None
     finally:
         os.close(descriptor)
 

@@ -25,7 +25,7 @@ from .plan import read_plan, running_configuration
 from .processes import ProcessId
 from .rundir import RunDir
 
-_FILE = pattern(r"(rm|nm-\d{1,5})\.watched")
+_FILE = pattern(r"(rm|nm-[1-9][0-9]{0,4})\.watched")
 
 
 def seconds_since_boot() -> float:

@@ -56,7 +56,7 @@ from ..nodemanager.events import (
 from ..nodemanager.machine import NodeManager
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
-from ..records.ids import NodeId
+from ..records.ids import NodeId, is_container_id
 from ..records.reports import ON_DEMAND, STAY
 from ..rpc.methods import NM_METHODS
 from ..rpc.server import RpcServer
@@ -201,6 +201,7 @@ class NodeManagerDaemon:
                 cgroups=self._cgroups,
                 own_markers=("yarnopp_cli", "yopp"),
                 own_pids=lambda: self._server.client_pids(),
+                is_id=is_container_id,
                 node_environment={
                     "NM_HOST": node_id.host,
                     "NM_PORT": str(node_id.port),

@@ -86,6 +86,14 @@ class ContainerId(Record, order=True):
         return cls(ApplicationAttemptId(app, int(match[4])), int(match[5]), int(match[1] or 0))
 
 
+def is_container_id(text: str) -> bool:
+    """Whether a text is a container id as yopp itself prints it."""
+    try:
+        return str(ContainerId.parse(text)) == text
+    except InvalidIdError:
+        return False
+
+
 class NodeId(Record, order=True):
     """``<host>:<port>``: the name of a NodeManager. On one host the port distinguishes its nodes."""
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from ...errors import CgroupError
 from ..procfs import read_stat, send, wait_until
 from .files import groups_below, leave_freezer
+from .slots import SLOT_PREFIX
 
 LOG = logging.getLogger(__name__)
 
@@ -27,6 +28,11 @@ def check_name(name: str) -> str:
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         raise CgroupError(f"{name!r} cannot name a cgroup")
     return name
+
+
+def may_be_container(name: str) -> bool:
+    """Whether a container may have this id: it is one component of a path, and not the name of a slot."""
+    return name not in ("", ".", "..") and not {"/", "\0"} & set(name) and not name.startswith(SLOT_PREFIX)
 
 
 def make_group(base: str, relative: str) -> str:

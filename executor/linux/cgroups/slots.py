@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 
 from ...light import Record
 from ...records import CgroupLimits, ContainerUsage
@@ -20,6 +21,12 @@ from .gauges import Gauge, Gauges, read_gauge
 
 SLOT_PREFIX = "yopp-slot-"
 """The prefix of the names of slots' cgroups. No container may use it."""
+
+
+def is_slot(name: str) -> bool:
+    """Whether a cgroup has the name of a slot."""
+    return re.fullmatch(SLOT_PREFIX + "[0-9]+", name) is not None
+
 
 SHORT_LIST = 2048
 """The size in bytes up to which one read has all of ``cgroup.procs``: the kernel fills a page before it returns."""

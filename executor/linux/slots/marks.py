@@ -2,8 +2,7 @@
 zygote is in no cgroup. One that is stopped does not notice that its node has died.
 
 The mark in their environment, set by the node before they start, names the node's directory of records; no
-container gets it. A process counts only if it belongs to this user and has our root directory, because the
-same path in another container of this host is another node's. Nothing is found by a program's name.
+container gets it. A process counts only if it is ours (``procfs.is_ours``). Nothing is found by a program's name.
 Commands import this, so it imports little.
 """
 
@@ -13,7 +12,7 @@ import os
 from collections.abc import Iterator
 
 from ...light import Record
-from ..procfs import read_bytes, read_stat, real_uid
+from ..procfs import is_ours, read_bytes, read_stat
 
 MARK = "YOPP_POOL_OF"
 
@@ -49,16 +48,3 @@ def marked_below(directory: str) -> Iterator[Marked]:
             state = os.fsdecode(entry.removeprefix(mark))
             if f"{state}/".startswith(top) and is_ours(found.pid):
                 yield Marked(found.pid, found.start, found.parent, state)
-
-
-def is_ours(pid: int) -> bool:
-    """Whether a process belongs to this user and has our root directory; False if it has ended."""
-    try:
-        return real_uid(pid) == os.getuid() and _identity(f"/proc/{pid}/root") == _identity("/")
-    except OSError:
-        return False
-
-
-def _identity(path: str) -> tuple[int, int]:
-    facts = os.stat(path)
-    return facts.st_dev, facts.st_ino

@@ -185,9 +185,9 @@ class _Reading(Record):
 class HostReader:
     """Reads the host's figures below ``proc``. ``yopp_seconds`` is the CPU time of all containers so far.
 
-    Processes that run a program or module with one of the names ``markers``, and ``own_pids``, are yopp's
-    own, unless they run in a cgroup below ``hierarchy``: those are containers. They are searched for if
-    others seem to use ``suspicious`` cores. ``others`` are the processes of other nodes' containers: on a
+    Processes of this user and of root that run a program or module with one of the names ``markers``, and
+    ``own_pids``, are yopp's own, unless they run in a cgroup below ``groups``: those are containers. They are searched
+    for if others seem to use ``suspicious`` cores. ``others`` are the processes of other nodes' containers: on a
     full host, their runnable threads are counted. ``yields``: the kernel gives opportunistic containers only
     what others leave, because of their weights.
     """
@@ -198,7 +198,7 @@ class HostReader:
         *,
         proc: str = "/proc",
         markers: tuple[str, ...] = (),
-        hierarchy: str = "",
+        groups: tuple[str, ...] = (),
         own_pids: Callable[[], Collection[int]] = tuple,
         others: Callable[[], Collection[int]] = tuple,
         suspicious: float = 0.3,
@@ -212,10 +212,8 @@ class HostReader:
         self._yields = yields
         self._clock = clock
         self._table = ProcessTable(proc, self._clock)
-        self._own = OwnProcesses(
-            self._table, tuple(marker.encode() for marker in markers), hierarchy.encode(), own_pids
-        )
-        self._lasting = LastingProcesses(proc, self._own.is_yopps) if hierarchy else None
+        self._own = OwnProcesses(self._table, tuple(marker.encode() for marker in markers), groups, own_pids)
+        self._lasting = LastingProcesses(proc, self._own.is_yopps) if groups else None
         self._last: _Reading | None = None
         self._daemons = 0.0
         self._looked_at = -math.inf

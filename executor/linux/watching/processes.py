@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Container
 
-from ..procfs import ProcessStat, ran_and_waited_ns, read_bytes, read_stat
+from ..procfs import ProcessStat, author, ran_and_waited_ns, read_bytes, read_stat
 
 UNKNOWN = (-1.0, -1.0)
 
@@ -54,19 +54,22 @@ class ProcessTable:
 
 
 class OwnProcesses:
-    """Finds yopp's daemons and clients among all processes, and the CPU time that they use."""
+    """Finds yopp's daemons and clients among all processes, and the CPU time that they use. Any user can name a process
+    or a cgroup as yopp does: only those of this user and of root count, and the containers in ``groups``, where others
+    can make none."""
 
     def __init__(
         self,
         table: ProcessTable,
         markers: tuple[bytes, ...],
-        hierarchy: bytes,
+        groups: tuple[str, ...],
         own_pids: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self._own_pids = own_pids
         self._table = table
         self._markers = frozenset(markers)
-        self._hierarchy = hierarchy
+        self._groups = tuple(os.fsencode(f"{group}/") for group in groups)
+        self._users = {0, os.getuid()}
         self._hertz = os.sysconf("SC_CLK_TCK")
         self._seen: dict[_Key, float] = {}
         self._at = 0.0
@@ -130,13 +133,12 @@ class OwnProcesses:
                 name = words[words.index(b"-m") + 1].partition(b".")[0]
             else:
                 name = words[1].rpartition(b"/")[2] if len(words) > 1 else b""
-        return name in self._markers
+        return name in self._markers and author(pid, proc=self._table.proc) in self._users
 
     def _is_contained(self, pid: int) -> bool:
         """Whether a process runs in a container, where its use is counted."""
-        return self._hierarchy != b"" and self._hierarchy in read_bytes(
-            f"{self._table.proc}/{pid}/cgroup", 8192
-        )
+        lines = read_bytes(f"{self._table.proc}/{pid}/cgroup", 8192).splitlines() if self._groups else ()
+        return any(line.split(b":", 2)[-1].startswith(self._groups) for line in lines)
 
 
 class LastingProcesses:

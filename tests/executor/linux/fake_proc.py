@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class FakeProc:
 
     def process(
         self, pid: int, command: str, seconds: float, age: float, cgroup: str = "0::/", waited: float = 0.0,
-        state: str = "S", kernel: bool = False,
+        state: str = "S", kernel: bool = False, user: int = os.getuid(), secure: bool = False,
     ) -> None:  # fmt: skip
         """A process with that command line, CPU time, age and time that it waited for a processor, in seconds."""
         (self.root / str(pid) / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
@@ -68,6 +69,8 @@ class FakeProc:
             str(start),
         ]
         self._put(f"{pid}/stat", f"{pid} (a (strange) name) " + " ".join(fields) + " 0 0 0\n")
+        (self.root / str(pid) / "auxv").write_bytes(struct.pack("6L", 16, 7, 23, secure, 0, 0))
+        self._put(f"{pid}/status", f"Name:\tx\nUid:\t{user}\t0\t0\t0\n")
         self._put(f"{pid}/cmdline", command.replace(" ", "\0") + "\0")
         self._put(f"{pid}/cgroup", cgroup + "\n")
         self._put(f"{pid}/schedstat", f"{round(seconds * 1e9)} {round(waited * 1e9)} 9\n")

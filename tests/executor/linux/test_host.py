@@ -127,7 +127,7 @@ def test_stalls_are_a_part_of_the_time(tmp_path: Path) -> None:
 
 def test_yopps_own_daemons_and_clients_are_no_processes_outside(tmp_path: Path) -> None:
     clock = Clock()
-    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",))
     proc.process(7, "/usr/bin/python3 -m yarnopp_cli.daemons resourcemanager", 50.0, 1000)
     proc.process(8, "/usr/bin/python3 -m yarnopp_cli.jobs.master", 50.0, 1000, "4:cpu:/hadoop-yarn/x")
     proc.process(9, "make yopp", 0.5, 1000)
@@ -139,6 +139,27 @@ def test_yopps_own_daemons_and_clients_are_no_processes_outside(tmp_path: Path) 
     proc.process(11, "/usr/bin/python3 /usr/local/bin/yopp status", 5.0, 10.0)  # half a core, since it came
     found = next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
     assert found.yopp_cpu == pytest.approx(0.4 + 0.5, abs=0.12)
+
+
+@pytest.mark.parametrize(
+    ("command", "disguise"),
+    [
+        ("/usr/bin/python3 -m yarnopp_cli.daemons nodemanager", {"user": 65534}),
+        ("yopp", {"user": 0, "secure": True}),  # a setuid program: its name is its caller's choice
+        ("spin", {"cgroup": "4:cpu:/user.slice/x:/hadoop-yarn/key/nm-45454/c1"}),
+        ("spin", {"cgroup": "4:cpu:/hadoop-yarn-too/c1"}),
+    ],
+)
+def test_whoever_takes_yopps_names_is_outside_all_the_same(
+    tmp_path: Path, command: str, disguise: dict[str, Any]
+) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",))
+    told = []
+    for used in (1.0, 2.0, 3.0):
+        proc.process(7, command, used, 100, waited=used, **disguise)
+        told.append(next_reading(reader, proc, clock, busy=2.0, yopp=0.5, seconds=1.0))
+    assert told[-1].daemons_cpu == 0.0 and told[-1].outside_waiting == pytest.approx(1.0, abs=0.1)
 
 
 def test_who_is_connected_to_the_node_is_a_client_of_yopp(tmp_path: Path) -> None:
@@ -207,7 +228,7 @@ def test_they_are_not_looked_for_where_nobody_uses_much(tmp_path: Path) -> None:
 
 def test_those_outside_are_asked_for_what_they_waited_while_no_core_is_idle(tmp_path: Path) -> None:
     clock = Clock()
-    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",))
 
     def told(waited: float, busy: float) -> float:
         proc.process(7, "make all", 1.0, 1000, waited=waited)
@@ -229,7 +250,7 @@ def test_those_outside_are_asked_for_what_they_waited_while_no_core_is_idle(tmp_
 
 def test_the_use_of_those_outside_that_last_is_told_and_of_a_new_one_is_not(tmp_path: Path) -> None:
     clock = Clock()
-    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",))
 
     def told(used: float, new: int) -> float:
         proc.process(7, "python train.py", used, 1000, waited=1.0)
@@ -247,7 +268,7 @@ def test_a_process_that_has_the_pid_of_another_one_is_known_soon(
 ) -> None:
     """Within a second while containers run, and the machine is measured often."""
     clock = Clock()
-    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",))
 
     def daemons(command: str, age: float) -> float:
         proc.process(7, command, 4.0 + clock.now - 100.0, age)
@@ -262,7 +283,7 @@ def test_a_process_that_has_the_pid_of_another_one_is_known_soon(
 
 def test_while_those_outside_fill_the_machine_a_glance_suffices(tmp_path: Path) -> None:
     clock = Clock()
-    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn", others=lambda: [8])
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",), others=lambda: [8])
     proc.process(7, "make all", 1.0, 1000, waited=1.0)
     proc.process(8, "sh task", 1.0, 1000, "4:cpu:/hadoop-yarn/x", state="R")
 
@@ -299,7 +320,7 @@ def test_while_those_outside_fill_the_machine_a_glance_suffices(tmp_path: Path) 
 
 def test_a_look_while_containers_still_ran_suffices_for_glances(tmp_path: Path) -> None:
     clock = Clock()
-    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",))
     proc.process(7, "make all", 1.0, 1000, waited=1.0)
     next_reading(reader, proc, clock, busy=2.0, yopp=0.5)
     begun = clock.now
@@ -314,7 +335,7 @@ def test_a_look_while_containers_still_ran_suffices_for_glances(tmp_path: Path) 
 
 def test_daemons_that_fill_the_machine_are_not_taken_for_those_outside(tmp_path: Path) -> None:
     clock = Clock()
-    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",))
     used, glances = 1.0, []
     for _ in range(20):
         proc.process(7, "python3 -m yarnopp_cli.daemons nodemanager", used, 1000)
@@ -330,7 +351,7 @@ def test_daemons_that_fill_the_machine_are_not_taken_for_those_outside(tmp_path:
 
 def test_a_kernel_that_tells_nobodys_wait_is_not_believed(tmp_path: Path) -> None:
     clock = Clock()
-    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    reader, proc = a_reader(tmp_path, clock, groups=("/hadoop-yarn",))
     proc.process(7, "make all", 1.0, 1000)
     for _ in range(4):
         assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).outside_waiting == -1.0

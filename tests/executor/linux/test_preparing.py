@@ -40,9 +40,8 @@ def store(node: Node, spec: ContainerSpec, state: ContainerState = ContainerStat
 
 
 def shims(node: Node, container_id: str) -> list[int]:
-    return shims_of(str(node.directory / "state")).get(
-        str(node.directory / "state" / f"{container_id}.exit1"), []
-    )
+    found = shims_of(str(node.directory / "state"))
+    return [one.pid for one in found.get(str(node.directory / "state" / f"{container_id}.exit1"), [])]
 
 
 async def ready(node: Node, *containers: str) -> None:
