@@ -21,7 +21,8 @@ from ..light import Record
 from ..records import shell_code
 from .cgroups.files import CGROUP_ROOT, read_mounts, read_paths
 from .procfs import children, environment_marks, read_stat, real_uid, send
-from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
+from .shim import CannotLaunchError, set_no_new_privileges, set_parent_death_signal, set_subreaper
+from .terminals import Terminal
 
 GRACE_SECONDS = 0.5
 """How long the node has to end the processes in the cgroup of an ended container, before this process does."""
@@ -107,7 +108,7 @@ def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
 
 def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
     """Run a command in the container, on our own terminal or pipes, and wait for it and for all processes
-    that it leaves.
+    that it leaves. A command of another user gets a terminal of its own, and gains no privileges from a program.
 
     Its output goes to our descriptor ``stdout``. The calling process must have no other children. Raises
     CannotLaunchError, with the exit code of a shell, if the command cannot be started.
@@ -119,20 +120,40 @@ def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
     set_subreaper(True)
     try:
         with _signals() as received, _terminal_kept():
-            child = _start(place, watched, command, stdout)
-            return _wait(child, watched, received)
+            terminal = _own_terminal(place, stdout)
+            child = _start(place, watched, command, stdout, terminal)
+            if terminal is not None:
+                terminal.begin()
+                for number in _FOR_THE_COMMAND:  # the keyboard's signals do not reach another session
+                    signal.signal(number, lambda got, _: os.killpg(child, got))
+            try:
+                return _wait(child, watched, received)
+            finally:
+                _end_children()
+                if terminal is not None:
+                    terminal.end()
     finally:
         _end_children()
         set_subreaper(False)
         os.close(watched)
 
 
-def _start(place: Place, watched: int, command: Sequence[str], stdout: int) -> int:
+def _own_terminal(place: Place, stdout: int) -> Terminal | None:
+    """A terminal for a command of another user; None for one of our own. Raises CannotLaunchError."""
+    if place.uid == os.geteuid():
+        return None
+    try:
+        return Terminal(place.uid, stdout)
+    except OSError as error:
+        raise _launch_error("there is no terminal for another user's command", 125, error) from None
+
+
+def _start(place: Place, watched: int, command: Sequence[str], stdout: int, terminal: Terminal | None) -> int:
     """Start the command, and return its pid once it has begun. Raises CannotLaunchError."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _become(place, watched, command, stdout, writing)
+        _become(place, watched, command, stdout, writing, terminal)
     os.close(writing)
     with os.fdopen(reading, "rb") as told:
         problem = told.read().decode(errors="replace")
@@ -149,7 +170,9 @@ def _start(place: Place, watched: int, command: Sequence[str], stdout: int) -> i
     raise _launch_error(f"cannot run {command[0]!r}", code, error)
 
 
-def _become(place: Place, watched: int, command: Sequence[str], stdout: int, told: int) -> None:
+def _become(
+    place: Place, watched: int, command: Sequence[str], stdout: int, told: int, terminal: Terminal | None
+) -> None:
     """Join the container and execute the command; never returns. A failure is written to ``told``."""
     step = "enter"
     try:
@@ -157,14 +180,17 @@ def _become(place: Place, watched: int, command: Sequence[str], stdout: int, tol
             with open(path, "w") as file:
                 file.write("0")
         signal.pidfd_send_signal(watched, 0)  # if it has ended, its cgroup may be another container's by now
-        if os.geteuid() == 0 and place.uid != 0:
+        if stdout != 1:
+            os.dup2(stdout, 1)
+        if terminal is not None:
+            terminal.enter(told)
+            if not set_no_new_privileges():
+                raise OSError(errno.EPERM, os.strerror(errno.EPERM))
             entry = pwd.getpwuid(place.uid)
             os.initgroups(entry.pw_name, entry.pw_gid)
             os.setgid(entry.pw_gid)
             os.setuid(place.uid)
         set_parent_death_signal(signal.SIGKILL)
-        if stdout != 1:
-            os.dup2(stdout, 1)
         step = "directory"
         os.chdir(place.directory)
         for number in (*_HANDED_ON, *_FOR_THE_COMMAND, signal.SIGPIPE, signal.SIGALRM):

@@ -509,6 +509,7 @@ def shims_of(state_directory: str) -> dict[str, list[procfs.ProcessStat]]:
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
 
 
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
@@ -529,3 +530,9 @@ def set_subreaper(on: bool) -> bool:
     For hosts without cgroups: an orphan then stays below this process in the table of processes.
     """
     return _prctl(PR_SET_CHILD_SUBREAPER, int(on))
+
+
+def set_no_new_privileges() -> bool:
+    """Keep this process and its descendants from gaining privileges from a program (prctl(2)). Returns whether that
+    worked."""
+    return _prctl(PR_SET_NO_NEW_PRIVS, 1)

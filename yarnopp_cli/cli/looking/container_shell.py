@@ -62,8 +62,9 @@ def shell_into(
     """Run a shell, or COMMAND, in a running container: in its directory, its environment and its cgroups.
 
     The shell counts against the container's limits, is paused with it, and ends with it. When the shell
-    exits, processes that it has left are killed, and the command exits with its code. With --json the shell's
-    output goes to stderr, and a document about its end to stdout.
+    exits, processes that it has left are killed, and the command exits with its code. In a container of another
+    user, the shell has a terminal of its own, and no program gives it more rights (no_new_privs). With --json the
+    shell's output goes to stderr, and a document about its end to stdout.
     """
     printer = session.printer
     if id_ == "-":
