@@ -399,7 +399,8 @@ class ContainerRecord(Record):
     reported. ``ran_ms`` is how long it had run when it entered ``state``, at ``state_since_ms``, without the
     time it was paused. ``held`` is set while a user, and not the scheduler, keeps it paused.
     ``paused_memory`` is the memory in MiB that a paused container has kept, -1 for all of it. ``cause`` is as
-    in ContainerStatus. ``passing_diagnostics`` are the lines of ``diagnostics`` about pauses.
+    in ContainerStatus. ``passing_diagnostics`` are the lines of ``diagnostics`` about pauses. ``left`` has the pids and
+    start times of the processes that were stopped before it was paused, and stay so when it is resumed.
     """
 
     spec: ContainerSpec
@@ -419,6 +420,7 @@ class ContainerRecord(Record):
     paused_memory: int = -1
     cause: Cause | None = None
     passing_diagnostics: tuple[str, ...] = ()
+    left: tuple[tuple[int, int], ...] = ()
 
 
 class CgroupLimits(Record):

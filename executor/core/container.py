@@ -176,6 +176,8 @@ class Container:
     stood_ms: int = 0
     #: when it last resumed; 0 while it is paused, or if it never was
     resumed_at_ms: int = 0
+    #: the processes that were stopped before it was paused (``ContainerRecord``)
+    left: tuple[tuple[int, int], ...] = ()
     #: why it was last paused
     paused_for: Cause | None = None
     state_since_ms: int = 0

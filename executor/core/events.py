@@ -80,9 +80,11 @@ class ContainerLaunchFailed(ContainerMessage):
 
 
 class ContainerPaused(ContainerMessage):
-    """All its processes are stopped. ``memory`` is its limit now, in MiB; -1 if it is unchanged."""
+    """All its processes are stopped. ``memory`` is its limit now, in MiB; -1 if it is unchanged. ``left`` has the pids
+    and start times of those that were stopped before."""
 
     memory: int = -1
+    left: tuple[tuple[int, int], ...] = ()
 
 
 class ContainerPauseFailed(ContainerMessage):

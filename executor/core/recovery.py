@@ -93,6 +93,7 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
         exit_code=record.exit_code,
         diagnostics=record.diagnostics,
         passing=record.passing_diagnostics,
+        left=record.left if where is Standing.PAUSED else (),
     )
     if where is Standing.FINISHED:
         container.exit_status = record.exit_status

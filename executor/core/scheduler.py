@@ -269,6 +269,7 @@ class ContainerScheduler(PressureActions):
         self._move(container, events.ContainerResumed)
         if container.state is RUNNING:
             container.unsay(outcome.RESUMED)
+            container.left = ()
             if not container.pause_pending:
                 container.cause = None
             self._store(container)
@@ -342,6 +343,7 @@ class ContainerScheduler(PressureActions):
             return
         self._clear_deadlines(container)
         container.unpausable = False
+        container.left = event.left
         pause = container.pause or Pause()
         held, expected = container.allocated, pause.gives_memory
         container.pause = Pause(

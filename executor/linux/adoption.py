@@ -1,7 +1,8 @@
 """Finds the containers that an earlier run of a node left, and removes those that have no record.
 
-It reports their state (``ContainerRecovered``); ``executor.core.recovery`` decides what follows. The only
-thing that it does to a container is to end what outlived its shim, since its end could not be reported.
+It reports their state (``ContainerRecovered``); ``executor.core.recovery`` decides what follows. All that it does to
+a container is to end what outlived its shim, since its end could not be reported, and to let it continue if it was
+being paused or resumed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .slots.marks import marked_below
 LOG = logging.getLogger(__name__)
 
 KILLED = 128 + signal.SIGKILL
+_STOPPED = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
 
 FIRST_LINE_SECONDS = 0.5
 """How long a shim that has created its exit file may take to write its pid into the file."""
@@ -77,8 +79,7 @@ class Finder:
         if alive:
             exit_file = exit_file or (files[-1] if files else "")
             held = LiveContainer(container_id, record.pid, record.process_start, exit_file)
-            processes = self._context.processes(held)
-            held.paused = self._cgroups.frozen(container_id) or all_stopped(processes)
+            self._look_for_pause(held, record)
             usage = self._cgroups.usage(container_id, self._context.clock())
             return ContainerRecovered(record, True, held.paused, None, usage, path), held
         self._context.kill(container_id)
@@ -122,8 +123,7 @@ class Finder:
             )
             self._cgroups.lend(container_id, slot)
             held.launcher = begun.launcher, begun.launcher_start
-            held.frozen = self._cgroups.frozen(container_id)
-            held.paused = held.frozen or all_stopped(self._context.processes(held))
+            self._look_for_pause(held, record)
             return ContainerRecovered(record, True, held.paused, None, usage, group), held
         slot.close()
         # Its launcher has ended: the cgroup is removed with those that have no record.
@@ -134,6 +134,17 @@ class Finder:
         if code is None and record.state is ContainerState.LAUNCHING:
             code = KILLED  # it has begun, and must not begin again
         return ContainerRecovered(record, False, False, code, usage, group), None
+
+    def _look_for_pause(self, held: LiveContainer, record: ContainerRecord) -> None:
+        """Note whether the container is paused. Its record says whether the earlier run may have stopped processes: the
+        container or others may have done so as well. If only some are stopped, that run has died while it paused or
+        resumed the container, and they continue."""
+        held.left = record.left
+        held.paused = held.frozen = self._cgroups.frozen(held.container_id)
+        if record.state in _STOPPED and not held.frozen:
+            held.paused = all_stopped(self._context.processes(held))
+            if not held.paused:
+                self._context.continue_all(held)
 
     def _has_pid(self, path: str, begun: Begun) -> bool:
         return not is_alive(begun.launcher, begun.launcher_start) or any(

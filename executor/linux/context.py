@@ -12,7 +12,7 @@ from ..core.events import ContainerLaunched, Event
 from ..errors import CgroupError
 from .cgroups.base import CgroupDriver
 from .directories import Directories
-from .procfs import children
+from .procfs import children, continue_all, start_time
 from .shim import RETRY_SECONDS
 
 LOG = logging.getLogger(__name__)
@@ -28,10 +28,11 @@ class LiveContainer:
     A ``pooled`` container has no shim: ``pid`` and ``start`` are its own, 0 until it has begun. ``launcher`` is the pid
     and start time of the process that reports its end, and ``journal`` the file that process writes to if an earlier
     run of the node started it. ``frozen`` is set while the freezer may hold the container, ``pausing`` while a pause is
-    under way beside the loop; ``logs`` is its log directory. ``sweeps`` is how many kills of it are under way beside
-    the loop. ``over``: its end is on its way, and another container may be in its slot. ``struck``: a kill has found it
-    alive. ``queued_at_ms`` is given for a container that follows another one. ``launched`` is its start, if that is to
-    be told with its end.
+    under way beside the loop; ``left`` has the pids and start times of its processes that were stopped before it was
+    paused. ``logs`` is its log directory. ``sweeps`` is how many kills of it are under way beside the loop. ``over``:
+    its end is on its way, and another container may be in its slot. ``struck``: a kill has found it alive.
+    ``queued_at_ms`` is given for a container that follows another one. ``launched`` is its start, if that is to be told
+    with its end.
     """
 
     container_id: str
@@ -45,6 +46,7 @@ class LiveContainer:
     pooled: bool = False
     frozen: bool = False
     pausing: bool = False
+    left: tuple[tuple[int, int], ...] = ()
     sweeps: int = 0
     over: bool = False
     struck: bool = False
@@ -122,6 +124,13 @@ class ExecutorContext:
         child."""
         found = self.cgroups.processes(held.container_id)
         return found if found or held.pooled else children(held.pid)
+
+    def continue_all(self, held: LiveContainer) -> list[int]:
+        """Let the processes of a container continue, except those that were stopped before its pause. Returns all."""
+        found = self.processes(held)
+        left = {pid for pid, start in held.left if start_time(pid) == start}
+        continue_all([pid for pid in found if pid not in left])
+        return found
 
     def kill(self, container_id: str) -> None:
         """Send SIGKILL to everything in a container's cgroup until nothing is left. Blocks."""

@@ -20,7 +20,7 @@ from ..core.events import ContainerPaused, ContainerPauseFailed, ContainerResume
 from ..errors import CgroupError
 from ..records import MIB
 from .context import ExecutorContext, LiveContainer
-from .procfs import continue_all, read_stat, runnable_threads, send, standing
+from .procfs import read_stat, runnable_threads, send, standing, stopped_since
 from .threads import beside
 
 LOG = logging.getLogger(__name__)
@@ -51,6 +51,9 @@ class Stopping:
     def __init__(self, list_processes: Callable[[], list[int]]) -> None:
         self._list = list_processes
         self._told: set[int] = set()
+        self._stood = False
+        self.left: tuple[tuple[int, int], ...] = ()
+        """The pids and start times of those that were stopped already, and got no SIGSTOP: they stay so."""
         self.is_quick = False
         """Whether the last look at them was short enough for the loop."""
 
@@ -71,13 +74,21 @@ class Stopping:
                 return None
 
     def _round(self, processes: list[int]) -> bool:
-        """Send SIGSTOP to all processes that did not get it yet. Returns whether none was new and all are
-        stopped."""
-        new = [pid for pid in processes if pid not in self._told]
+        """Send SIGSTOP to all processes that did not get it yet and are not stopped. Returns whether none was new and
+        all are stopped.
+
+        One that is left may be continued by another one that still runs: then two rounds in turn have to find all
+        stopped.
+        """
+        untold = [(pid, stopped_since(pid, processes)) for pid in processes if pid not in self._told]
+        new = [pid for pid, start in untold if start is None]
         for pid in new:
             send(pid, signal.SIGSTOP)
         self._told.update(new)
-        return bool(processes) and not new and all(standing(pid) for pid in processes)
+        self.left = tuple((pid, start) for pid, start in untold if start is not None)
+        before = self._stood or not self.left
+        self._stood = bool(processes) and not new and all(standing(pid) for pid in processes)
+        return before and self._stood
 
 
 class Pauser:
@@ -120,6 +131,7 @@ class Pauser:
         except OSError as error:  # e.g. no file descriptor is free
             self._failed(held, str(error))
             return
+        held.left = stopping.left
         if stopped and not reclaim:
             self._paused(held, stopped)
         elif stopped is None and self._loop.time() < until:
@@ -130,6 +142,7 @@ class Pauser:
     async def _freeze(self, held: LiveContainer, reclaim: bool) -> None:
         """Pause by the freezer. A process that enters a frozen cgroup later is frozen, too."""
         held.frozen = held.pausing = True
+        held.left = ()
         try:
             async with self._hastened(held, QUICK_SECONDS):
                 starved = self._starved(held)
@@ -165,6 +178,7 @@ class Pauser:
             return
         finally:
             held.pausing = False
+            held.left = stopping.left
         self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
 
     async def _settled(self, stopping: Stopping, begun: float) -> int | None:
@@ -240,12 +254,10 @@ class Pauser:
             return
         if stopped:
             held.paused = True
-            self._post(ContainerPaused(held.container_id, memory))
+            self._post(ContainerPaused(held.container_id, memory, held.left))
             return
-        targets = self._context.processes(held)
-        continue_all(targets)
-        reason = "some of its processes did not stop" if targets else "it has no processes"
-        self._failed(held, reason)
+        found = self._context.continue_all(held)
+        self._failed(held, "some of its processes did not stop" if found else "it has no processes")
 
     def _failed(self, held: LiveContainer, reason: str) -> None:
         if not held.ended:
@@ -258,5 +270,5 @@ class Pauser:
         self._cgroups.thaw(held.container_id)
         if not frozen:
             # A process that had stopped itself before the freeze stays stopped.
-            continue_all(self._context.processes(held))
+            self._context.continue_all(held)
         self._post(ContainerResumed(held.container_id))

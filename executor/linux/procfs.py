@@ -187,10 +187,27 @@ def standing(pid: int) -> bool:
     return found.state == "D" and _stop_is_pending(pid)
 
 
+def stopped_since(pid: int, beside: Collection[int]) -> int | None:
+    """The start time of a process that a signal, or a tracer among the processes ``beside``, has stopped; None of any
+    other one. A tracer elsewhere may let its process run at any time."""
+    found = read_stat(pid)
+    if found is None:
+        return None
+    stopped = found.state == "T" or (found.state == "D" and _stop_is_pending(pid))
+    if found.state == "t":
+        stopped = any(int(word) in beside for word in _status(pid, b"TracerPid:"))
+    return found.start if stopped else None
+
+
 def _stop_is_pending(pid: int) -> bool:
+    pending = _status(pid, b"SigPnd:", b"ShdPnd:")
+    return not pending or any(int(mask, 16) & _STOP for mask in pending)
+
+
+def _status(pid: int, *names: bytes) -> list[bytes]:
+    """These fields of /proc/PID/status; nothing of a process that does not exist any more."""
     lines = read_bytes(f"/proc/{pid}/status").splitlines()
-    pending = [line.split()[1] for line in lines if line.startswith((b"SigPnd:", b"ShdPnd:"))]
-    return not lines or any(int(mask, 16) & _STOP for mask in pending)
+    return [line.split()[1] for line in lines if line.startswith(names)]
 
 
 def all_stopped(processes: list[int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from executor.light import replace
-from executor.linux.procfs import standing
+from executor.linux.procfs import read_stat, standing
 from executor.records import ContainerUsage
 from yarnopp_cli.client.local import LocalClient
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
@@ -259,17 +260,71 @@ def test_a_paused_one_survives_its_nodemanager(pausing: Yopp) -> None:
     container = one_running(pausing)
     pausing("container", "pause", container["id"])
     family = members(container)
+    next_node(pausing)
+    wait_until(lambda: states(pausing)[container["id"]] == "PAUSED", what="found again as paused")
+    assert members(container) == family
+    pausing("container", "resume", container["id"])
+    over.touch()
+    assert job.communicate(timeout=30)[0] == "done\n" and job.returncode == 0
+
+
+def next_node(pausing: Yopp) -> None:
+    """Kill the node, and start the next one."""
     node = pausing.json("status", code=None)["clusterInfo"]["yopp"]
     found = ProcessId.of(_pid_of_node(node))
     assert found is not None
     found.send(signal.SIGKILL)
     assert not wait_for_end([found], 10)
     pausing(*start(_mechanism(pausing)))
-    wait_until(lambda: states(pausing)[container["id"]] == "PAUSED", what="found again as paused")
-    assert members(container) == family
-    pausing("container", "resume", container["id"])
-    over.touch()
-    assert job.communicate(timeout=30)[0] == "done\n" and job.returncode == 0
+
+
+STOPS_A_CHILD = "sleep 1000 & echo $! $$ >$0; kill -STOP $!; until [ -e $0.over ]; do sleep 0.01; done"
+
+
+@pytest.mark.parametrize("pool", ["-1", "0"], ids=["slots", "shims"])
+def test_what_a_job_has_stopped_stays_so_after_a_pause_of_it_also_by_another_node(
+    yopp: Yopp, pool: str
+) -> None:
+    yopp(*start("signal"), f"-Dyopp.nodemanager.pooled-groups={pool}")
+    told = yopp.home / "told"
+    job = yopp.start("run", "-O", "--memory", "100", "sh", "-c", STOPS_A_CHILD, str(told))
+    pids = wait_until(
+        lambda: told.exists() and told.read_text().endswith("\n") and told.read_text(), what="a child"
+    )
+    stopped, shell = map(int, pids.split())
+    container = one_running(yopp)
+    for restarted in (False, True, True):
+        wait_until(lambda: state_of(stopped) == "T" and state_of(shell) != "T", what="only the child stands")
+        yopp("container", "pause", container["id"])
+        assert {state_of(pid) for pid in (stopped, shell)} == {"T"}
+        if restarted:
+            next_node(yopp)
+            wait_until(lambda: states(yopp)[container["id"]] == "PAUSED", what="found again as paused")
+        yopp("container", "resume", container["id"])
+        wait_until(lambda: state_of(shell) != "T", what="it goes on")
+        assert state_of(stopped) == "T"
+    Path(f"{told}.over").touch()
+    os.kill(stopped, signal.SIGKILL)
+    assert job.wait(timeout=30) == 0
+
+
+def test_a_job_that_has_stopped_itself_is_found_running_and_stays_as_it_is(yopp: Yopp) -> None:
+    yopp(*start("signal"))
+    job = yopp.start("run", "-O", "--memory", "100", "sh", "-c", "kill -STOP $$; exit 7")
+    container = one_running(yopp)
+    (pid,) = wait_until(lambda: [one for one in members(container) if state_of(one) == "T"], what="it stands")
+    next_node(yopp)
+    wait_until(lambda: states(yopp)[container["id"]] == "RUNNING", what="found again")
+    for verb in ("pause", "resume"):
+        yopp("container", verb, container["id"])
+        assert state_of(pid) == "T"
+    os.kill(pid, signal.SIGCONT)
+    assert job.wait(timeout=30) == 7
+
+
+def state_of(pid: int) -> str:
+    found = read_stat(pid)
+    return "" if found is None else found.state
 
 
 def _pid_of_node(document: dict[str, Any]) -> int:

@@ -12,6 +12,7 @@ from executor.core.events import (
     ContainerPauseFailed,
     ContainerPauseRequested,
     ContainerRecovered,
+    ContainerResumed,
     ContainerResumeRequested,
     RecoveryCompleted,
     UsageSampled,
@@ -224,3 +225,20 @@ def test_a_pause_that_a_person_asked_for_shows_that_it_can_be_paused() -> None:
     world.answers = False
     world.schedule("g", G, memory=500)
     assert world.states("o1", "o2", "g") == ["RUNNING", "PAUSING", "SCHEDULED"]
+
+
+def test_what_was_stopped_before_is_recorded_until_it_runs_again() -> None:
+    world = World(memory=2048, vcores=2)
+    world.schedule("c", G)
+    world.answers = False
+    left = ((7, 70), (8, 80))
+    world.tell(ContainerPauseRequested("c", "by hand"), ContainerPaused("c", left=left))
+    record = world.records["c"]
+    assert (record.state, record.left) == (ContainerState.PAUSED, left)
+    later = World(memory=2048, vcores=2)
+    later.answers = False
+    later.tell(ContainerRecovered(record, alive=True, stopped=True), RecoveryCompleted())
+    later.tell(ContainerResumeRequested("c"))
+    assert (later.records["c"].state, later.records["c"].left) == (ContainerState.RESUMING, left)
+    later.tell(ContainerResumed("c"))
+    assert (later.records["c"].state, later.records["c"].left) == (ContainerState.RUNNING, ())

@@ -75,6 +75,14 @@ def no_cgroups() -> Iterator[CgroupDriver]:
         yield driver
 
 
+STOPS_A_CHILD = "sleep 1000 & echo $! >stopped; kill -STOP $!; echo $$ >pid; while :; do sleep 0.01; done"
+
+
+def state(pid: int) -> str:
+    found = read_stat(pid)
+    return "" if found is None else found.state
+
+
 async def pid_in(node: Node, container_id: str, name: str = "pid") -> int:
     """A pid that the container wrote into a file of its private directory."""
     path = node.directory / "work" / container_id / name
@@ -289,6 +297,27 @@ def test_pause_and_resume(tmp_path: Path, cgroups: CgroupDriver) -> None:
             node.executor.perform(ResumeContainer("c1"))
             await node.told(ContainerResumed, "c1")
             await soon(lambda: count.read_text() != stopped_at, "it counts on")
+
+    asyncio.run(scenario())
+
+
+def test_a_resume_wakes_nobody_whom_the_container_had_stopped(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            await node.launch(a_spec("c1", "sh", "-c", STOPS_A_CHILD))
+            stopped, shell = [await pid_in(node, "c1", name) for name in ("stopped", "pid")]
+            await soon(lambda: state(stopped) == "T", "it is stopped")
+            for _ in range(3):
+                node.events.clear()
+                node.executor.perform(PauseContainer("c1"))
+                left = (await node.told(ContainerPaused, "c1")).left
+                assert [pid for pid, _ in left] == [stopped]
+                node.executor.perform(ResumeContainer("c1"))
+                await node.told(ContainerResumed, "c1")
+                await soon(lambda: state(shell) == "S", "it goes on")
+                assert state(stopped) == "T"
+            node.executor.perform(KillContainer("c1"))
+            assert (await node.told(ContainerExited, "c1")).exit_code == 143
 
     asyncio.run(scenario())
 

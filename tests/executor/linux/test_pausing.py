@@ -1,16 +1,24 @@
-"""A container to which others leave no processor is paused all the same, on the real kernel."""
+"""Pauses on the real kernel: a container to which others leave no processor is paused all the same, and what was
+stopped before a pause stays stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from executor import ContainerState
+from executor.linux.pausing import Stopping
+from executor.linux.procfs import read_stat, standing
 
-from .node import soon
+from .node import soon, until
 from .test_weights import G, O, an_executor, driver_of, outside, spinner, used, weight
 
 RELEASE = tuple(int(part) for part in os.uname().release.split(".")[:2])
@@ -46,3 +54,67 @@ def test_one_that_is_left_nothing_stops_in_time_each_time(tmp_path: Path, mechan
             starved.kill(force=True)
 
     asyncio.run(scenario())
+
+
+def state(pid: int) -> str:
+    found = read_stat(pid)
+    return "" if found is None else found.state
+
+
+@contextmanager
+def programs(*texts: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Python programs, in turn; each has the pid of the one before it as its argument."""
+    made: list[subprocess.Popen[bytes]] = []
+    try:
+        for text in texts:
+            words = [sys.executable, "-S", "-E", "-c", text, *(str(one.pid) for one in made[-1:])]
+            made.append(subprocess.Popen(words, stdout=subprocess.PIPE))
+        yield made
+    finally:
+        for one in made:
+            one.kill()
+            one.communicate()
+
+
+def paused(pids: list[int]) -> Stopping:
+    stopping = Stopping(lambda: pids)
+    until(lambda: stopping.advance(0.1), "all stand")
+    return stopping
+
+
+STOPS = "import os, signal\nwhile True: os.kill(os.getpid(), signal.SIGSTOP)"
+WAKES = "import os, signal, sys\nwhile True: os.kill(int(sys.argv[1]), signal.SIGCONT)"
+TRACES = """import ctypes, os, signal
+trace = ctypes.CDLL(None).ptrace
+traced = os.fork()
+if not traced:
+    trace(0, 0, None, None)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os._exit(0)
+os.waitpid(traced, 0)
+print(traced, flush=True)
+_, status = os.waitpid(traced, 0)
+print(os.WSTOPSIG(status), flush=True)"""
+
+
+def test_who_was_stopped_is_left_and_whoever_wakes_it_is_stopped_first() -> None:
+    with programs(STOPS, WAKES) as (stops, wakes):
+        pids = [stops.pid, wakes.pid]
+        for _ in range(30):
+            stopping = paused(pids)
+            assert all(map(standing, pids)), "one that was found stopped has been continued"
+            assert {pid for pid, _ in stopping.left} <= {stops.pid}
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_one_that_a_tracer_of_the_container_holds_is_left_and_that_of_another_is_not() -> None:
+    with programs(TRACES) as (tracer,):
+        assert tracer.stdout is not None
+        traced = int(tracer.stdout.readline())
+        until(lambda: state(traced) == "t", "it is traced")
+        stopping = paused([traced, tracer.pid])
+        assert [pid for pid, _ in stopping.left] == [traced]
+        assert paused([traced]).left == ()
+        for pid in (traced, tracer.pid):
+            os.kill(pid, signal.SIGCONT)

@@ -28,7 +28,7 @@ from executor.core.scheduler import ContainerScheduler
 from executor.driver import Driver
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.procfs import read_stat
+from executor.linux.procfs import ProcessStat, read_stat
 from executor.linux.shim import exit_file_of, is_shim, read_exit_file, set_subreaper
 from executor.linux.slots.journals import journal_path
 from executor.linux.slots.marks import marked_below
@@ -447,3 +447,38 @@ def test_an_exit_that_comes_while_the_node_looks(tmp_path: Path, no_cgroups: Cgr
             shutil.rmtree(tmp_path / "state")
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("state", [ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING])
+def test_a_pause_or_resume_that_a_crash_interrupted_leaves_nothing_stopped_but_what_was(
+    tmp_path: Path, no_cgroups: CgroupDriver, state: ContainerState
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            script = "sleep 1000 & echo $! >first; sleep 1000 & echo $! >second; wait"
+            spec = a_spec("c1", "sh", "-c", script)
+            launched = await node.launch(spec)
+            first, second = (tmp_path / "work" / "c1" / name for name in ("first", "second"))
+            await soon(lambda: second.exists() and second.read_text(), "it has two children")
+            pids = [int(one.read_text()) for one in (first, second)]
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+                await soon(lambda pid=pid: stat_of(pid).state == "T", "it is stopped")
+            left = () if state is ContainerState.PAUSING else ((pids[0], stat_of(pids[0]).start),)
+            record = ContainerRecord(spec, state, launched.pid, launched.process_start, left=left)
+            node.executor.perform(StoreContainer(record))
+            node.lets_go()
+            later = Node(tmp_path, no_cgroups, ExecutorSettings())
+            (found,) = later.executor.recover()
+            assert found.alive and not found.stopped
+            await soon(lambda: stat_of(pids[1]).state == "S", "the other one goes on")
+            assert stat_of(pids[0]).state == ("T" if left else "S")
+            await later.executor.close()
+
+    asyncio.run(scenario())
+
+
+def stat_of(pid: int) -> ProcessStat:
+    found = read_stat(pid)
+    assert found is not None
+    return found
