@@ -117,10 +117,12 @@ class Cluster:
         self._connections += 1
         return self._connections
 
-    def send(self, request: Any, connection: int = 1, *, user: str = "ada", uid: int = 1000) -> int:
+    def send(
+        self, request: Any, connection: int = 1, *, user: str = "ada", uid: int = 1000, guest: bool = False
+    ) -> int:
         """Make a call; its answer may come later."""
         self._calls += 1
-        call = CallReceived(self._calls, connection, request, uid, user)
+        call = CallReceived(self._calls, connection, request, uid, user, guest)
         self._take(self.rm.handle(call, self.now))
         return self._calls
 

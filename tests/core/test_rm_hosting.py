@@ -18,6 +18,7 @@ from executor.records import (
     counted,
 )
 from yarnopp_cli.errors import (
+    AccessDeniedError,
     ApplicationNotFoundError,
     InvalidResourceRequestError,
     MastersNotHostedError,
@@ -547,6 +548,29 @@ def test_a_job_that_makes_no_sense_is_refused(phases: tuple[PhaseSpec, ...], why
     with pytest.raises(UsageError) as refusal:
         cluster.ask(request)
     assert why in refusal.value.because
+
+
+def test_a_guest_has_a_bounded_number_of_jobs_and_of_tasks() -> None:
+    cluster = Cluster(submitter_applications=2, submitter_tasks=10)
+    job, big = (plan_run(("true",), TaskSpec(1, SMALL, OPPORTUNISTIC), count) for count in (6, 4))
+
+    def submit(what: JobSpec, guest: bool = True, name: str = "", user: str = "ada") -> str:
+        request = SubmitJobRequest(ApplicationSubmissionContext(name, "job"), what, attached=False)
+        return str(cluster.ask(request, user=user, guest=guest).application_id)
+
+    first = submit(job)
+    with pytest.raises(AccessDeniedError, match="more tasks") as refusal:
+        submit(job)
+    assert refusal.value.because == "ada has 12 tasks with this job, and " + (
+        "yopp.resourcemanager.submitter.maximum-tasks is 10"
+    )
+    submit(big)
+    with pytest.raises(AccessDeniedError, match="more applications"):
+        submit(big)
+    assert submit(job, name=first) == first, "sent again"
+    assert submit(job, guest=False, user="root") and submit(job, user="bob")
+    cluster.ask(KillApplicationRequest(first), guest=True)
+    assert submit(big)
 
 
 def test_who_hears_of_an_end_alone_keeps_what_was_told_of_the_tasks() -> None:

@@ -284,6 +284,50 @@ def test_fifo_serves_in_order_of_submission_and_fair_shares_and_priority_is_befo
         assert tuple(len(master.allocate().allocated) for master in masters) == expected
 
 
+def test_users_take_turns_and_one_users_thousand_tasks_wait_behind_anothers_one() -> None:
+    """YARN serves all users in one order; so does a queue with limits for users, and one where that was chosen."""
+    yarns = CapacitySchedulerSettings(users_in_turn=False)
+    for more, capacity, expected in (
+        ({}, None, [4, 1, 3]),
+        ({"ordering_policy": "fair"}, None, [4, 1, 3]),
+        ({}, yarns, [8, 0, 0]),
+        ({"minimum_user_limit_percent": 50}, None, [4, 1, 3]),
+    ):
+        cluster = Cluster(queues=two(100, **more), capacity=capacity)
+        many, own, other = (cluster.master(as_user=user, queue="a") for user in ("bob", "ada", "ada"))
+        for master, number in ((many, 1000), (own, 1), (other, 1000)):
+            master.allocate(asks(number, ONE))
+        cluster.node(total=Resource(4000, 8))
+        assert [len(master.allocate().allocated) for master in (many, own, other)] == expected, more
+    cluster = Cluster()
+    node = cluster.node(total=Resource(4000, 2))
+    many = cluster.master(as_user="bob")
+    running = many.allocate(asks(1000, ONE)).allocated
+    late = cluster.master(as_user="ada")
+    assert len(running) == 2 and not late.allocate(asks(1, ONE)).allocated
+    node.beat(done(running[0]))
+    assert len(late.allocate().allocated) == 1, "with the default queue, too"
+
+
+def test_a_guest_has_no_priority_unless_the_queue_gives_it() -> None:
+    acl = "[user=ada max_priority=4 default_priority=1], [user=* max_priority=2]"
+    a = {"capacity": 40, "default-application-priority": 3}
+    parent = {"capacity": 30, "queues": "b", "acl_application_max_priority": acl}
+    queues = tree(root="a,p,z", root_a=a, root_p=parent, root_p_b={}, root_z={"capacity": 30})
+    cluster = Cluster(queues=queues)
+    cases = (
+        (9, True, "z", "ada", 0), (-9, True, "z", "ada", -9), (9, False, "z", "ada", 9), (99, False, "z", "ada", 10),
+        (9, True, "a", "ada", 3), (0, True, "a", "ada", 3), (9, True, "b", "ada", 4), (0, True, "b", "ada", 1),
+        (9, True, "b", "bob", 2), (0, True, "b", "bob", 0),
+    )  # fmt: skip
+    for asked, guest, queue, user, expected in cases:
+        context = ApplicationSubmissionContext("", "job", queue=queue, priority=asked, unmanaged=True)
+        submitted = cluster.ask(SubmitApplicationRequest(context), user=user, guest=guest)
+        assert cluster.app(submitted.application_id).priority == expected, (asked, guest, queue, user)
+    change = UpdateApplicationPriorityRequest(submitted.application_id, 9)
+    assert cluster.ask(change, user="bob", guest=True).application.priority == 2
+
+
 # -- entry ---------------------------------------------------------------------------------------------------
 
 

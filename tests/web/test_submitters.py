@@ -23,7 +23,7 @@ _AS = """
 import encodings.idna, json, os, pwd, sys, urllib.error, urllib.request
 entry = pwd.getpwnam(sys.argv[1])
 os.setgroups([]); os.setgid(entry.pw_gid); os.setuid(entry.pw_uid)
-for method, url, body in json.loads(sys.argv[2]):
+for method, url, body in json.loads(sys.stdin.read()):
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
     try:
@@ -36,8 +36,10 @@ for method, url, body in json.loads(sys.argv[2]):
 
 def asks(user: str, *requests: tuple[str, str, Any]) -> list[tuple[int, str]]:
     """The statuses and bodies that a user's requests are answered with."""
-    words = [sys.executable, "-I", "-c", _AS, user, json.dumps(requests)]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    words = [sys.executable, "-I", "-c", _AS, user]
+    ended = subprocess.run(
+        words, input=json.dumps(requests), capture_output=True, text=True, timeout=60, check=True
+    )
     return [tuple(json.loads(line)) for line in ended.stdout.splitlines()]
 
 
@@ -55,7 +57,7 @@ def submitted(web: WebCluster, user: str, command: str, **more: Any) -> tuple[in
     application = json.loads(text)["application-id"]
     spec = {"commands": {"command": command}, **more}
     body = {"application-id": application, "application-name": "theirs", "am-container-spec": spec,
-            "resource": {"memory": 64, "vCores": 1}}  # fmt: skip
+            "priority": 2**31 - 1, "resource": {"memory": 64, "vCores": 1}}  # fmt: skip
     ((status, text),) = asks(user, ("POST", f"{web.rm.url}{APPS}", body))
     return status, application if status == 202 else text
 
@@ -67,7 +69,7 @@ def test_what_another_user_submits_runs_as_that_user_who_reads_its_output(open_w
     assert status == 202, job
     wait_until(lambda: web.rm.get(f"{APPS}/{job}").json["app"]["state"] == "FINISHED", what="its end")
     app = web.rm.get(f"{APPS}/{job}").json["app"]
-    assert (app["user"], app["finalStatus"]) == (OTHER, "FAILED")
+    assert (app["user"], app["finalStatus"], app["priority"]) == (OTHER, "FAILED", 0), "not before root's"
     (container,) = web.yopp.containers("--app", job, "--state", "all")
     url = f"{web.nm.url}/ws/v1/node/containers/{container['id']}/logs"
     (listed, shown, third) = (
@@ -117,6 +119,12 @@ def test_another_users_yopp_runs_jobs_in_roots_cluster_and_shows_their_output(op
     assert as_other(*yopp, "app", "kill", roots, *there, "-y").returncode == 77
     assert as_other(*yopp, "logs", *there, roots).stdout == ""
     assert open_web.rm.get(f"{APPS}/{roots}/state").json != {"state": "KILLED"}
+
+
+def test_another_users_submission_is_bounded(open_web: WebCluster) -> None:
+    status, said = submitted(open_web, OTHER, f": {'x' * 300_000}")
+    assert status == 400 and "262,144 are the most" in said
+    assert submitted(open_web, OTHER, f": {'x' * 100_000}")[0] == 202
 
 
 def test_another_user_changes_only_what_is_his(open_web: WebCluster) -> None:

@@ -29,7 +29,8 @@ class SortedItems(Generic[ItemT]):
         self._key = key
         self._places: list[tuple[Any, ...]] = []
         self._place_of: dict[str, tuple[Any, ...]] = {}
-        self._items: dict[str, ItemT] = {}
+        self.items: dict[str, ItemT] = {}
+        """All of them, in the order in which they came."""
         self._at: dict[tuple[Any, ...], ItemT] = {}
         self.changed: dict[str, Any] = {}
         """The names of items whose key may have changed; the code that changes an item enters its name."""
@@ -45,24 +46,24 @@ class SortedItems(Generic[ItemT]):
 
     def put(self, name: str, item: ItemT) -> None:
         """Add an item, or replace that of the same name."""
-        self._items[name] = item
+        self.items[name] = item
         self.changed[name] = None
 
     def drop(self, name: str) -> None:
         """Remove an item."""
-        if self._items.pop(name, None) is not None:
+        if self.items.pop(name, None) is not None:
             self.changed[name] = None
 
     def all_changed(self) -> None:
         """Note that every key may have changed."""
-        self.changed.update(dict.fromkeys(self._items))
+        self.changed.update(dict.fromkeys(self.items))
 
     def _settle(self) -> None:
         if not self.changed:
             return
         few = len(self.changed) * REBUILD_FROM <= len(self._places)
         for name in self.changed:
-            item = self._items.get(name)
+            item = self.items.get(name)
             new = self._key(item) if item is not None else None
             old = self._place_of.get(name)
             if new == old:
@@ -84,7 +85,7 @@ class SortedItems(Generic[ItemT]):
     def validate(self) -> None:
         """Assert that every item with a key is in its place, given that all changes were entered."""
         self._settle()
-        expected = {name: key for name, item in self._items.items() if (key := self._key(item)) is not None}
+        expected = {name: key for name, item in self.items.items() if (key := self._key(item)) is not None}
         assert self._place_of == expected, "a place is out of date"
         assert self._places == sorted(expected.values())
-        assert all(self._at[key] is self._items[name] for name, key in expected.items())
+        assert all(self._at[key] is self.items[name] for name, key in expected.items())

@@ -24,7 +24,7 @@ class CallReceived(Record):
 
     ``connection_id`` identifies the connection; ``user`` and ``uid`` are the peer's, from the kernel
     (SO_PEERCRED, sock_diag(7)); "" and -1 if the kernel does not know: then the caller is nobody, whatever
-    the request claims.
+    the request claims. ``guest``: that user is neither the daemon's own nor root, and may only submit.
     """
 
     call_id: int
@@ -32,6 +32,7 @@ class CallReceived(Record):
     request: Any
     uid: int = -1
     user: str = ""
+    guest: bool = False
 
     @property
     def method(self) -> str:

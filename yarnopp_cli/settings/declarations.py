@@ -147,6 +147,12 @@ class ResourceManagerSettings(Record, kw_only=True):
     max_application_priority: int = setting("yarn.cluster.max-application-priority", 10, at_least=0)
     """The highest priority of an application; a higher one is lowered to it, as in YARN. YARN's own default of 0
     would allow no priorities at all."""
+    submitter_applications: int = setting(
+        "yopp.resourcemanager.submitter.maximum-applications", 100, at_least=1
+    )
+    """How many living applications a user has at once who submits to another's cluster (yopp.webapp.submitters)."""
+    submitter_tasks: int = setting("yopp.resourcemanager.submitter.maximum-tasks", 100_000, at_least=1)
+    """How many tasks the living applications of such a user have together. The RM remembers each that has run."""
     max_retained_containers: int = setting("yopp.resourcemanager.max-retained-containers", 10_000, at_least=0)
     """How many finished containers the RM remembers, over all applications."""
     exclude_path: str = setting("yarn.resourcemanager.nodes.exclude-path", "")

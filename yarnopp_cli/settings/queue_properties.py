@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from executor.light import replace
 from executor.settings import Property, properties_of
 
-from .queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings
+from .queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings, priorities_of
 from .suggest import nearest, printable
 
 _SUM_TOLERANCE = 0.01
 
 
-_TEXTS = ("children", "submitters", "administrators")
+_TEXTS = ("children", "submitters", "administrators", "submitter_priorities")
 """What a queue's settings hold in another form than the text of the property."""
 
 
@@ -41,7 +41,6 @@ UNSUPPORTED: dict[str, str] = {
     "maximum-allocation": "yarn.scheduler.maximum-allocation-mb applies to all queues",
     "maximum-parallel-apps": "maximum-applications limits the live ones, and maximum-am-resource-percent "
     "those that run",
-    "acl_application_max_priority": "priorities are not restricted",
     "priority": "queues are served in the order of their used capacity",
     "user-settings": "users of one queue have equal weights",
     "reservable": "there are no reservations",
@@ -172,6 +171,9 @@ class _Tree:
                 f"{maximum:g} is less than {capacity:g}",
                 "raise the first or lower the second",
             )
+        priorities, wrong = priorities_of(values["acl_application_max_priority"])
+        if wrong:
+            self.wrong(path, "acl_application_max_priority", f"an entry for {path} cannot be read", wrong)
         settings = {declared.attribute: values[key] for key, declared in KEYS.items()} | {
             "capacity": capacity,
             "maximum_capacity": maximum,
@@ -179,6 +181,7 @@ class _Tree:
             "state": "STOPPED" if stopped else "RUNNING",
             "submitters": self._acl(path, "acl_submit_applications"),
             "administrators": self._acl(path, "acl_administer_queue"),
+            "submitter_priorities": priorities,
             "disable_preemption": spared,
         }
         return QueueSettings(name=name, path=path, **settings)

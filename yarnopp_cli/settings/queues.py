@@ -6,7 +6,7 @@ YARN's ``CapacitySchedulerConfiguration``. Plain data; ``queue_properties`` make
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from executor.hints import Any
 from executor.light import Record
@@ -69,6 +69,10 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     """The share of its capacity by which a queue may exceed it before its containers are preempted."""
     observe_only: bool = setting("yarn.resourcemanager.monitor.capacity.preemption.observe_only", False)
     """Notify masters of preemption, but kill nothing."""
+    users_in_turn: bool = setting("yopp.resourcemanager.guaranteed-share.users-in-turn", True)
+    """Among applications of one priority, a queue serves those of the user first who holds the smallest part of the
+    cluster in it. With false, as in YARN, it serves the applications of all users in one order. So does a queue with a
+    minimum-user-limit-percent below 100, whose limits share it between users."""
     shed_queued: bool = setting("yopp.resourcemanager.opportunistic-share.shed-queued", True)
     """When a user requests opportunistic containers and every queue is full, shed queued containers of users above
     their share: they end before they start, with exit status -108, and are requested again. With false, the user
@@ -106,7 +110,7 @@ class QueueSettings(Record, kw_only=True):
     exceed the capacity, whatever the maximum is. A user may always run one container."""
     minimum_user_limit_percent: int = _of_queue("minimum-user-limit-percent", 100, at_least=1, at_most=100)
     """While several users ask for containers, none is limited to less than this percentage of the queue: with 50
-    two share it evenly and a third waits; with 100 they are served in order."""
+    two share it evenly and a third waits; with 100 there is no such limit, and users take turns."""
     maximum_applications: int = _of_queue("maximum-applications", -1, at_least=-1)
     """How many applications may be active in the queue; -1 for its capacity's share of
     yarn.scheduler.capacity.maximum-applications."""
@@ -128,6 +132,10 @@ class QueueSettings(Record, kw_only=True):
     smallest dominant share first (fair)."""
     default_application_priority: int = _of_queue("default-application-priority", 0, at_least=0)
     """The priority of applications that name none (or 0)."""
+    submitter_priorities: Mapping[str, tuple[int, int]] = _of_queue("acl_application_max_priority", {})
+    """The priorities of applications that other users than the cluster's own submit over REST, in YARN's form:
+    `[user=ada max_priority=4 default_priority=1] [user=* max_priority=1]`. A higher one is lowered. A user whom neither
+    the queue nor one above it names has default-application-priority, and no more."""
     maximum_application_lifetime: int = _of_queue("maximum-application-lifetime", -1)
     """After how many seconds an application is killed whatever lifetime it asked for; below 1 for never."""
     default_application_lifetime: int = _of_queue("default-application-lifetime", -1)
@@ -164,6 +172,19 @@ def mappings_of(text: str) -> tuple[list[tuple[str, str]], str]:
             return [], f"{word} is not of the form u:NAME:QUEUE"
         pairs.append((user, queue))
     return pairs, ""
+
+
+def priorities_of(text: str) -> tuple[dict[str, tuple[int, int]], str]:
+    """The default and the highest priority by user of ``acl_application_max_priority``, and what is wrong with it (""
+    for nothing). ``*`` alone, as in Hadoop's own file, names nobody."""
+    found = {}
+    for entry in re.findall(r"[^\[\]\s,][^\[\]]*", "" if text.strip() == "*" else text):
+        words = dict(word.partition("=")[::2] for word in entry.split())
+        user, most, least = (words.pop(name, "0") for name in ("user", "max_priority", "default_priority"))
+        if words or user == "0" or not (most + least).isdecimal():
+            return {}, f"{entry} is not of the form user=NAME max_priority=NUMBER default_priority=NUMBER"
+        found[user] = (min(int(least), int(most)), int(most))
+    return found, ""
 
 
 def weights_of(text: str) -> tuple[dict[str, float], str]:

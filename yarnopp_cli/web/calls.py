@@ -28,7 +28,9 @@ class LocalCalls:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._closed = False
 
-    async def __call__(self, request: Request[ResponseT], *, uid: int = -1, user: str = "") -> ResponseT:
+    async def __call__(
+        self, request: Request[ResponseT], *, uid: int = -1, user: str = "", guest: bool = False
+    ) -> ResponseT:
         """The answer. Raises YoppError if the machine refuses the request or does not answer."""
         if self._closed:
             raise ConnectionFailedError("the daemon is ending")
@@ -37,7 +39,7 @@ class LocalCalls:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
-            self._post(CallReceived(number, CONNECTION, request, uid, user))
+            self._post(CallReceived(number, CONNECTION, request, uid, user, guest))
             return cast(ResponseT, await _within(CALL_SECONDS, future, "the daemon"))
         finally:
             self._waiting.pop(number, None)

@@ -226,7 +226,7 @@ class ClusterApi:
             context = submission_context(body, self._settings, f"unix:{self.data.run_dir.rm_socket}")
             wish = job_protocol.SubmitApplicationRequest(context)
         else:
-            wish = hosted_job(body, self._settings)
+            wish = hosted_job(body, len(await request.read()), self._settings)
         answer = await self._write(wish, request)
         place = f"http://{request.headers.get('Host', request.host)}{BASE}/apps/{answer.application_id}"
         return web.Response(status=202, headers={"Location": place})
@@ -297,7 +297,7 @@ class ClusterApi:
 
     async def _write(self, wish: Request[ResponseT], request: web.Request) -> ResponseT:
         uid, user = self._caller(request)
-        return await self.data.call(wish, uid=uid, user=user)
+        return await self.data.call(wish, uid=uid, user=user, guest=not is_owner(request))
 
     # -- attempts and containers -----------------------------------------------------------------------------
 

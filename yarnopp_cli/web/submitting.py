@@ -23,6 +23,8 @@ from ..rpc.plain import encode
 from ..settings.declarations import ApplicationSettings
 
 REGISTERS_ITSELF = "YOPP_REGISTERS_ITSELF"
+MOST_BYTES, MOST_NAME = 256 * 1024, 1000
+"""The size of another user's submission, and the length of its name. The RM keeps thousands of them."""
 _MASTERS = "yarnopp_cli.daemons"
 
 
@@ -39,13 +41,19 @@ def submission_context(
     return replace(context, am_container_spec=runs, command_line=_shown(wanted))
 
 
-def hosted_job(body: Mapping[str, Any], settings: ApplicationSettings) -> SubmitJobRequest:
+def hosted_job(body: Mapping[str, Any], size: int, settings: ApplicationSettings) -> SubmitJobRequest:
     """The job of a caller who is not the owner: the RM hosts the master, because a master that ran as that
-    user could not reach yopp's sockets. A command is one task. Raises UsageError.
+    user could not reach yopp's sockets. A command is one task. The body has ``size`` bytes. Raises UsageError.
     """
     program = "bash" if shutil.which("bash") else "sh"
     wanted = read(body, shell_program=program, max_preemptions=settings.max_preemptions)
     job = wanted.job
+    if size > MOST_BYTES or len(wanted.context.name) > MOST_NAME:
+        raise UsageError(
+            "this application is too large to be submitted by another user than the cluster's",
+            because=f"its description has {size:,} bytes, of which {MOST_BYTES:,} are the most, and its name "
+            f"{len(wanted.context.name):,} characters, of which {MOST_NAME:,} are the most",
+        )
     if job is None:
         if wanted.environment.get(REGISTERS_ITSELF, "").lower() == "true":
             raise UsageError(
@@ -53,10 +61,10 @@ def hosted_job(body: Mapping[str, Any], settings: ApplicationSettings) -> Submit
                 because="it has to reach the ResourceManager's socket, which is closed to others",
                 hint="submit a command, or the command line of the distributed shell's master",
             )
-        size = wanted.context.am_resource
+        room = wanted.context.am_resource
         job = plan_run(
             (program, "-c", wanted.command),
-            TaskSpec(1, Resource(size.memory, max(1, size.vcores)), ExecutionType.GUARANTEED),
+            TaskSpec(1, Resource(room.memory, max(1, room.vcores)), ExecutionType.GUARANTEED),
             name=wanted.context.name,
             environment=wanted.environment,
             timeout_ms=wanted.context.timeout_ms,

@@ -16,7 +16,13 @@ from dataclasses import InitVar, dataclass, field
 from executor.core.cell import Cell, MachineCrashed
 from executor.light import replace
 
-from ...errors import EXIT_CANNOT_START, EXIT_FAILURE, ApplicationNotFoundError, MastersNotHostedError
+from ...errors import (
+    EXIT_CANNOT_START,
+    EXIT_FAILURE,
+    AccessDeniedError,
+    ApplicationNotFoundError,
+    MastersNotHostedError,
+)
 from ...machine.calls import CallReceived
 from ...masters import messages as m
 from ...masters.jobmaster import JobMaster
@@ -102,6 +108,8 @@ class HostedMasters:
                 else "yopp.resourcemanager.hosted-masters is false",
             )
         check_job(request.job)
+        if call.guest and request.context.application_id not in self._rm.applications:
+            self._check_submitter(call.user, request.job)
         context = replace(request.context, unmanaged=True, am_container_spec=None)
         app = self._clients.take_in(call, context, request.job)
         if app.id not in self._jobs and not app.ended:
@@ -113,6 +121,25 @@ class HostedMasters:
             if not app.postponed:
                 self._tell(hosted, m.MasterStarted())
         return self._clients.submitted(app)
+
+    def _check_submitter(self, user: str, job: JobSpec) -> None:
+        """Raise AccessDeniedError for a job with which another user than the cluster's would have too much here."""
+        sizes = [
+            one.master.job.size for one in self._jobs.values() if one.app.user == user and not one.app.ended
+        ]
+        settings, tasks = self._rm.settings, sum(sizes) + job.size
+        if len(sizes) >= settings.submitter_applications:
+            has, most = f"{len(sizes):,} living applications", settings.submitter_applications
+            name = "applications"
+        elif tasks > settings.submitter_tasks:
+            has, most, name = f"{tasks:,} tasks with this job", settings.submitter_tasks, "tasks"
+        else:
+            return
+        raise AccessDeniedError(
+            f"user {user} cannot have more {name} in this cluster",
+            because=f"{user} has {has}, and yopp.resourcemanager.submitter.maximum-{name} is {most:,}",
+            hint="wait for one to end, or ask the administrator of the cluster",
+        )
 
     def watch(
         self, call: CallReceived, request: job_protocol.WatchJobRequest

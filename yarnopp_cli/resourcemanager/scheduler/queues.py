@@ -2,12 +2,15 @@
 
 YARN's ``ParentQueue``, ``LeafQueue``, ``UsersManager`` and ``FairOrderingPolicy``. Opportunistic containers are not
 charged here. Accounts and order only: ``capacity_scheduler`` handles nodes, ``preemption`` preemption.
+
+Decisions: shares.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -179,8 +182,8 @@ class UserUse:
 class LeafQueue(Queue, Generic[AttemptT]):
     """A queue that takes applications.
 
-    ``is_fair``: among applications of one priority, the one that holds least goes first, instead of the oldest.
-    ``label`` is its name if it is unique, else its path.
+    ``in_turn``: among applications of one priority, those of the user who holds least go first. ``is_fair``: of these,
+    the one that holds least goes first, instead of the oldest. ``label`` is its name if it is unique, else its path.
     """
 
     def __init__(
@@ -190,11 +193,11 @@ class LeafQueue(Queue, Generic[AttemptT]):
         percent = settings.maximum_am_resource_percent
         self._am_percent = scheduler.maximum_am_resource_percent if percent < 0 else percent
         self.is_fair = settings.ordering_policy == "fair"
+        self.in_turn = scheduler.users_in_turn and settings.minimum_user_limit_percent == 100
         self.label = settings.name
         self.attempts: dict[str, AttemptT] = {}
-        #: those of them with outstanding guaranteed asks, in order of their turns
-        self._asking: SortedItems[AttemptT] = SortedItems(_place)
-        self._asking_of: Counter[str] = Counter()
+        #: those of them with outstanding guaranteed asks, in order, by user
+        self._asking: dict[str, SortedItems[AttemptT]] = {}
         self._asking_users: dict[str, str] = {}
         self.users: dict[str, UserUse] = {}
         self.masters = 0
@@ -242,21 +245,18 @@ class LeafQueue(Queue, Generic[AttemptT]):
 
     def asks(self, attempt: AttemptT) -> None:
         """Note whether an attempt asks for guaranteed containers, and its priority."""
-        name, known = attempt.id, self._asking_users.pop(attempt.id, None)
-        if known is not None:
-            self._asking_of[known] -= 1
-            if not self._asking_of[known]:
-                del self._asking_of[known]
+        name, user = attempt.id, attempt.app.user
         if name in self.attempts and attempt.guaranteed_asks.outstanding:
-            self._asking_users[name] = user = attempt.app.user
-            self._asking_of[user] += 1
-            self._asking.put(name, attempt)
-        elif known is not None:
-            self._asking.drop(name)
+            self._asking_users[name] = user
+            self._asking.setdefault(user, SortedItems(_place)).put(name, attempt)
+        elif self._asking_users.pop(name, None) is not None:
+            self._asking[user].drop(name)
+            if not self._asking[user].items:
+                del self._asking[user]
 
     def active_users(self) -> int:
         """How many users wait for guaranteed containers."""
-        return len(self._asking_of)
+        return len(self._asking)
 
     def user_limit(self, need: Resource, active: int) -> Resource:
         """The limit of one user here while ``active`` users request containers, one of them of size ``need``.
@@ -325,15 +325,20 @@ class LeafQueue(Queue, Generic[AttemptT]):
 
         Those that have no more asks while this goes on may be among them.
         """
-        return iter(self._asking)
+        return heapq.merge(*self._asking.values(), key=_place)
+
+    def lines(self) -> list[Iterator[AttemptT]]:
+        """The same in as many lines as take turns: one for each user, or one for all."""
+        return [iter(one) for one in self._asking.values()] if self.in_turn else [self.waiting()]
 
     def validate(self) -> None:
         """Assert that all requesting applications are known."""
         asking = {name: one for name, one in self.attempts.items() if one.guaranteed_asks.outstanding}
         assert self._asking_users == {name: one.app.user for name, one in asking.items()}
-        assert self._asking_of == Counter(self._asking_users.values())
-        self._asking.validate()
-        assert [one.id for one in self._asking] == sorted(asking, key=lambda name: _place(asking[name]))
+        assert set(self._asking) == set(self._asking_users.values())
+        for one in self._asking.values():
+            one.validate()
+        assert [one.id for one in self.waiting()] == sorted(asking, key=lambda name: _place(asking[name]))
 
 
 class QueueTree(Generic[AttemptT]):
@@ -380,13 +385,14 @@ class QueueTree(Generic[AttemptT]):
 class Turn(Generic[AttemptT]):
     """An attempt whose turn it is, with those of its asks that have not been passed over, those of one shape together.
 
-    ``active`` users wait in its queue.
+    ``active`` users wait in its queue. ``rest`` are the attempts behind it.
     """
 
     leaf: LeafQueue[AttemptT]
     attempt: AttemptT
     groups: deque[Group]
     active: int
+    rest: Iterator[AttemptT]
 
     @property
     def ask(self) -> Ask:
@@ -401,15 +407,15 @@ class Turn(Generic[AttemptT]):
 class _Line(Generic[AttemptT]):
     """The attempts of one queue that have not been passed over with all their asks yet, in order of submission.
 
-    Where that is the order of turns, too, only those are looked at whose turn comes.
+    Where that is the order of turns of a user, too, only those are looked at whose turn comes.
     """
 
     def __init__(self, leaf: LeafQueue[AttemptT]) -> None:
         self._leaf = leaf
         self._active = leaf.active_users()
-        self._rest = leaf.waiting()
         self._turns: list[Turn[AttemptT]] = []
-        self._fill()
+        for rest in leaf.lines():
+            self._fill(rest)
 
     @property
     def is_empty(self) -> bool:
@@ -420,33 +426,36 @@ class _Line(Generic[AttemptT]):
         """The next in turn; ``total`` is the cluster's resources."""
         if len(self._turns) == 1:
             return self._turns[0]
+        leaf = self._leaf
 
-        def standing(turn: Turn[AttemptT]) -> tuple[int, float, int]:
+        def standing(turn: Turn[AttemptT]) -> tuple[int, float, float, int]:
             app = turn.attempt.app
-            return (-app.context.priority, dominant_share(app.guaranteed, total), app.number)
+            use = leaf.users.get(app.user) if leaf.in_turn else None
+            users = dominant_share(use.used, total) if use is not None else 0.0
+            own = dominant_share(app.guaranteed, total) if leaf.is_fair else 0.0
+            return (-app.context.priority, users, own, app.number)
 
         return min(self._turns, key=standing)
 
     def remove(self, turn: Turn[AttemptT]) -> None:
         """Remove an attempt that was passed over with all its asks."""
         self._turns.remove(turn)
-        self._fill()
+        self._fill(turn.rest)
 
-    def _fill(self) -> None:
+    def _fill(self, rest: Iterator[AttemptT]) -> None:
         """Add all attempts at once where shares decide, else one."""
-        while self._leaf.is_fair or not self._turns:
-            attempt = next(self._rest, None)
-            if attempt is None:
-                return
+        for attempt in rest:
             groups: deque[Group] = deque(attempt.guaranteed_asks.groups())
-            self._turns.append(Turn(self._leaf, attempt, groups, self._active))
+            self._turns.append(Turn(self._leaf, attempt, groups, self._active, rest))
+            if not self._leaf.is_fair:
+                return
 
 
 class Turns(Generic[AttemptT]):
     """One round of assignment: the order in which asks are looked at, until each was served or passed over.
 
     At every level queues go first whose next container stays within their capacity (of these, those for which others
-    were preempted), then the one that uses the least of its share; then the next application of its order.
+    were preempted), then the one that uses the least of its share; then the next user, and application of its order.
     """
 
     def __init__(self, tree: QueueTree[AttemptT]) -> None:

@@ -113,7 +113,7 @@ class ClientRMService:
         self._check_submission(submission)
         check_postponed(submission, self._rm, hosted=hosted)
         by_root = call.uid == 0 and user == call.user
-        leaf, submission = self._queues.place(submission, user, privileged=by_root)
+        leaf, submission = self._queues.place(submission, user, privileged=by_root, guest=call.guest)
         if not submission.unmanaged:
             leaf.check_size(normalise(submission.am_resource, self._rm.settings))
         if job is not None:

@@ -46,12 +46,12 @@ class QueueService:
     # -- submission ------------------------------------------------------------------------------------------
 
     def place(
-        self, submission: ApplicationSubmissionContext, user: str, *, privileged: bool
+        self, submission: ApplicationSubmissionContext, user: str, *, privileged: bool, guest: bool
     ) -> tuple[LeafQueue[RMAppAttempt], ApplicationSubmissionContext]:
         """The queue an application goes to, and what it asked for with that queue's name and defaults.
 
-        ``privileged`` callers are under no ACL. Raises RemoteError for a queue that does not exist, is not a
-        leaf, takes none, or is full.
+        ``privileged`` callers are under no ACL; ``guest`` ones submit to another's cluster. Raises RemoteError for a
+        queue that does not exist, is not a leaf, takes none, or is full.
         """
         leaf = self._leaf(self._mapped(submission.queue, user))
         self._check_entry(leaf, user, privileged=privileged)
@@ -62,7 +62,7 @@ class QueueService:
             timeout = settings.default_application_lifetime * 1000
         if seconds > 0 and not 0 < timeout <= seconds * 1000:
             timeout = seconds * 1000
-        priority = self._capped(submission.priority or settings.default_application_priority)
+        priority = self._capped(leaf, submission.priority, guest=user if guest else "")
         return leaf, replace(submission, queue=leaf.label, timeout_ms=timeout, priority=priority)
 
     def _mapped(self, queue: str, user: str) -> str:
@@ -161,9 +161,18 @@ class QueueService:
                 self._rm.changes.guaranteed = True
         return self._rm.change_submission(app, dry_run=request.dry_run, queue=leaf.label)
 
-    def _capped(self, priority: int) -> int:
-        """A priority as it is taken: no higher than the cluster's highest."""
-        return min(priority, self._rm.settings.max_application_priority)
+    def _capped(self, leaf: LeafQueue[RMAppAttempt], asked: int, *, guest: str = "") -> int:
+        """A priority as it is taken, 0 for the queue's own: no higher than the cluster's highest. That of ``guest``, a
+        user who submits to another's cluster, is no higher than the queue, or one above it, lets it be."""
+        default = most = leaf.settings.default_application_priority
+        if not guest:
+            return min(asked or default, self._rm.settings.max_application_priority)
+        for queue in leaf.line():
+            named = queue.settings.submitter_priorities
+            if (found := named.get(guest) or named.get("*")) is not None:
+                default, most = found
+                break
+        return min(asked or default, most, self._rm.settings.max_application_priority)
 
     def prioritise(
         self, call: CallReceived, request: client.UpdateApplicationPriorityRequest
@@ -180,7 +189,8 @@ class QueueService:
         self._check_administrator(app, call)
         if not request.dry_run:
             self._rm.changes.guaranteed = self._rm.changes.opportunistic = True
-        priority = self._capped(request.priority)
+        user = call.user if call.guest else ""
+        priority = self._capped(app.leaf, request.priority, guest=user) if request.priority else 0
         return self._rm.change_submission(app, dry_run=request.dry_run, priority=priority)
 
     def _check_administrator(self, app: RMApp, call: CallReceived) -> None:
