@@ -6,6 +6,11 @@ import asyncio
 
 from .runner import CommandT, EventT, MachineRunner
 
+LATE_SECONDS = 0.5
+"""A timer that is so late shows that this process did not run."""
+READ_SECONDS = 0.25
+"""How long a process that did not run reads what has arrived, before it does what is due."""
+
 
 class Driver(MachineRunner[EventT, CommandT]):
     """Runs one machine on one loop; the arguments are MachineRunner's."""
@@ -14,6 +19,7 @@ class Driver(MachineRunner[EventT, CommandT]):
     """The loop of the timer; None for the running loop."""
     _timer: asyncio.TimerHandle | None = None
     _timer_at: float | None = None
+    _expected = _reads_until = 0.0
 
     def close(self) -> None:
         """Take no more events, and set no more timers."""
@@ -31,9 +37,16 @@ class Driver(MachineRunner[EventT, CommandT]):
         self._timer, self._timer_at = None, deadline
         if deadline is not None:
             loop = self.loop or asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, deadline - self._clock()), self._due)
+            self._expected = max(deadline, self._reads_until)
+            self._timer = loop.call_later(max(0.0, self._expected - self._clock()), self._due)
 
     def _due(self) -> None:
         self._timer = self._timer_at = None
-        # Timers may fire a little early by this clock; the machine then does nothing, and the timer is set again.
-        self.advance()
+        now = self._clock()
+        if now - self._expected >= LATE_SECONDS and self._expected != self._reads_until:
+            # This process was stopped, or got no CPU: others may have spoken meanwhile, and are heard first.
+            self._reads_until = now + READ_SECONDS
+            self._drained()
+        else:
+            # Timers may fire a little early by this clock; the machine then does nothing, and the timer is set again.
+            self.advance()

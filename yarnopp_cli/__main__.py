@@ -12,7 +12,7 @@ import gc
 import os
 import sys
 
-from .started import use_utf8
+from . import upgrade_behind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,17 +29,24 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(_GARBAGE)
     _secure_standard_streams()
-    use_utf8()
-    if sys.argv[1:] in (["--help"], ["-h"]) and _shows_ready_help():
-        sys.exit(0)
-    from .cli.app import run
-
     try:
+        from .started import use_utf8
+
+        use_utf8()
+        if sys.argv[1:] in (["--help"], ["-h"]) and _shows_ready_help():
+            sys.exit(0)
+        from .cli.app import run
+
         if own:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # beside what `run` catches
         code = 130
+    except (ImportError, AttributeError, NameError, SyntaxError, TypeError, ValueError, EOFError) as error:
+        if (told := upgrade_behind(error)) is None:
+            raise
+        sys.stderr.write("error: {}\n  because: {}\n  hint: {}\n".format(*told))
+        code = 75
     if own:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end(code)

@@ -121,8 +121,9 @@ def test_an_end_that_the_rm_may_not_have_heard_is_told_again() -> None:
 
 def test_it_is_not_told_for_ever_and_who_wants_the_job_to_stop_does_not_wait() -> None:
     master, call = finishing()
-    master.handle(m.CallFailed(call, LOST), 10.0)
-    master.advance(10.5)
+    for seconds in range(10, 30, 5):
+        assert not only(m.EndMaster, master.handle(m.CallFailed(call, LOST), float(seconds)))
+        master.advance(seconds + 0.5)
     ended = master.handle(m.CallFailed(call, LOST), 10.0 + PATIENCE_SECONDS)
     assert [one.exit_code for one in only(m.EndMaster, ended)] == [0]
     assert any("the job's end could not be reported" in one.text for one in only(m.Notice, ended))

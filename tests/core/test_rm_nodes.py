@@ -415,3 +415,15 @@ def test_a_silence_that_rounding_makes_shorter_ends_all_the_same(heard_at: float
     cluster.at(heard_at + 10.0)
     (report,) = cluster.ask(GetClusterNodesRequest()).nodes
     assert not report.connected
+
+
+def test_a_node_whose_heartbeat_was_held_is_silent_only_from_its_answer_on() -> None:
+    """The RM was stopped: what it held, nobody could replace by another call."""
+    cluster = Cluster(heard=False)
+    node = cluster.node()
+    node.send(wait_ms=1000)
+    cluster.now += 60.0
+    cluster._take(cluster.rm.advance(cluster.now))  # one late step, in which everything is due
+    assert EventKind.NODE_SILENT not in [one.kind for one in cluster.ask(GetEventsRequest()).events]
+    cluster.at(cluster.now + 3.1)
+    assert EventKind.NODE_SILENT in [one.kind for one in cluster.ask(GetEventsRequest()).events]

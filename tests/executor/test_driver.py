@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from executor.driver import Driver
+from executor.driver import READ_SECONDS, Driver
 from executor.runner import MachineRunner, write_crash_report
 
 
@@ -118,6 +118,26 @@ def test_a_timer_that_fires_early_is_set_again() -> None:
     now[0] = 2.0
     loop.set[-1][1]()
     assert performed == ["due"] and machine.advanced == [1.9, 2.0]
+
+
+def test_a_process_that_did_not_run_reads_before_it_does_what_is_due() -> None:
+    machine, loop, now, performed = Echo(), Loop(), [0.0], []
+    driver = Driver(machine, performed.append, clock=lambda: now[0])
+    driver.loop = loop  # type: ignore[assignment]
+    machine.deadline = 2.0
+    driver.post("a")
+    now[0] = 60.0
+    loop.set[-1][1]()
+    assert performed == [] and loop.set[-1][0] == READ_SECONDS
+    driver.post("what had arrived")
+    now[0] = 63.0  # it did not run again: what is due is not put off for ever
+    loop.set[-1][1]()
+    assert machine.handled[-1] == ("what had arrived", 60.0) and machine.advanced == [63.0]
+    machine.deadline = 70.0
+    driver.post("b")
+    now[0] = 70.4
+    loop.set[-1][1]()
+    assert machine.advanced == [63.0, 70.4]
 
 
 def test_timers_on_a_real_loop() -> None:

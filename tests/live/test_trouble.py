@@ -42,6 +42,24 @@ def test_daemons_that_were_stopped_end_in_order(cluster: Yopp) -> None:
     assert "ended rm, nm-45454" in cluster("down").stdout  # without --force: by SIGCONT, not by SIGKILL
 
 
+@pytest.mark.parametrize("names", [("rm",), ("rm", "nm-45454"), ("nm-45454",)], ids=" ".join)
+def test_daemons_that_were_stopped_hear_what_was_sent_before_they_judge(
+    cluster: Yopp, names: tuple[str, ...]
+) -> None:
+    cluster("run", "--detach", "-n", "2", "sleep", "100")
+    wait_until(lambda: len(cluster.containers()) == 2)
+    before = cluster.json("node", "list")["nodes"]["node"][0]["lastHealthUpdate"]
+    for name in names:
+        os.kill(daemon(cluster, name), signal.SIGSTOP)
+    time.sleep(4.5)  # that is how long they are stopped: a node is silent after 3 s
+    for name in names:
+        os.kill(daemon(cluster, name), signal.SIGCONT)
+    wait_until(lambda: cluster.json("node", "list")["nodes"]["node"][0]["lastHealthUpdate"] > before + 4000)
+    told = cluster.look("events")
+    assert ("NodeSilent" in told) == ("rm" not in names), told
+    assert len(cluster.containers()) == 2
+
+
 STARTER = """
 import sys
 from yarnopp_cli.cluster.launching import nodemanager, start_daemons

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 
 from executor.hints import Any
 
+from .. import upgrade_behind
 from ..errors import (
     EXIT_BUG,
     EXIT_FAILURE,
     EXIT_HADOOP_USAGE,
     EXIT_NOT_PERMITTED,
     EXIT_READER_GONE,
+    EXIT_TRY_AGAIN,
     EXIT_USAGE,
     UsageError,
     YoppError,
@@ -148,10 +150,14 @@ def _print_executor_error(error: Exception) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """Write the story of an unforeseen error to a file, and say where, in one line."""
+    """Write the story of an unforeseen error to a file, and say where, in one line, unless an upgrade is behind it."""
     import tempfile
     import traceback
 
+    if (told := upgrade_behind(error)) is not None:
+        message, because, hint = told
+        output.error(YoppError(message, because=because, hint=hint, exit_code=EXIT_TRY_AGAIN))
+        return EXIT_TRY_AGAIN
     story = "".join(traceback.format_exception(error))
     where = ""
     try:

@@ -35,7 +35,8 @@ EXIT_CODES: tuple[Tagged, ...] = (
     ),
     _entry(
         str(errors.EXIT_TRY_AGAIN),
-        "Preempted, or refused by a full queue, more often than the job allows: try again later.",
+        "Preempted, or refused by a full queue, more often than the job allows: try again later. Or the files of yopp "
+        "were replaced by an upgrade while the command ran: type it again.",
     ),
     _entry(str(errors.EXIT_NOT_PERMITTED), "Not permitted."),
     _entry(str(errors.EXIT_CONFIGURATION), "The configuration is wrong."),

@@ -17,23 +17,29 @@ CONTAINER_PATIENCE_SECONDS = 300.0
 """The time after which a master in a container gives up: nobody waits in front of it, and with it the work of all its
 running containers would end. By then a node has been restarted, if it can be, and the RM does not yet count it as lost.
 """
+LONGEST_TRY = 5.0
+"""How long a try that fails takes at most, with the pause before it."""
 TELL_SECONDS = 1.0
 """The time after which the loss of the RM is reported to the user."""
 
 
 class Loss:
-    """Since when the ResourceManager is lost (None: it is not), and whether the user was told. ``patience``: for how
-    long, in seconds, it is tried again."""
+    """Since when the ResourceManager or a node is lost (None: it is not), and whether the user was told. ``patience``:
+    for how long, in seconds, it is tried again."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self.patience = patience
         self.since: float | None = None
         self.told = False
+        self._tried_at = 0.0
 
     def lasts(self, now: float) -> bool:
-        """Note that the RM could not be reached. Whether to try again: False after ``patience``."""
+        """Note that it could not be reached. Whether to try again: False after ``patience``, of which a time without a
+        try (this process was stopped) takes no more than one try does."""
         if self.since is None:
-            self.since = now
+            self.since = self._tried_at = now
+        self.since += max(0.0, now - self._tried_at - LONGEST_TRY)
+        self._tried_at = now
         return now - self.since < self.patience
 
     def worth_telling(self, now: float) -> bool:

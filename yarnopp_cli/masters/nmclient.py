@@ -20,6 +20,7 @@ from ..records.container_protocol import (
 from ..records.methods import MOST_TEXT
 from ..records.reports import DRAINED, NodeReport, NodeState
 from ..records.requests import ContainerLaunchContext
+from .ends import Loss
 from .lengths import length, length_of
 from .messages import CallNode, StartTasks
 from .tasks import Task
@@ -44,7 +45,7 @@ class Starts:
         self._hosted = hosted
         self._ready: list[Task] = []
         self._retries: list[tuple[float, CallNode]] = []
-        self._since: dict[str, float] = {}
+        self._lost: dict[str, Loss] = {}
         self._sizes: dict[int, int] = {}
 
     def add(self, task: Task) -> None:
@@ -83,7 +84,7 @@ class Starts:
 
     def reached(self, address: str) -> None:
         """A node has answered: forget since when it was unreachable."""
-        self._since.pop(address, None)
+        self._lost.pop(address, None)
 
     def unreachable(self, call: CallNode, now: float) -> bool:
         """A node could not be reached.
@@ -91,9 +92,8 @@ class Starts:
         Returns True if the call will be retried, False if the node has been unreachable for too long and the
         call is given up.
         """
-        since = self._since.setdefault(call.node_address, now)
-        if now - since >= PATIENCE_SECONDS:
-            del self._since[call.node_address]
+        if not self._lost.setdefault(call.node_address, Loss(PATIENCE_SECONDS)).lasts(now):
+            del self._lost[call.node_address]
             return False
         self._retries.append((now + RETRY_SECONDS, call))
         return True

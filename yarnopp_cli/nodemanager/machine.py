@@ -348,7 +348,7 @@ class NodeManager:
     def _patience_ends(self) -> float | None:
         """When this node gives its RM up; None for never: it keeps its containers and tries again."""
         lost_at = self._link.lost_at
-        if self._ending is not None or lost_at is None:
+        if self._ending is not None or lost_at is None or self._link.state is LinkState.CONNECTING:
             return None
         if not self._link.was_registered:
             return lost_at + FIRST_CONTACT_SECONDS

@@ -374,6 +374,8 @@ class RMContext:
         if isinstance(listener, RMAppAttempt) and listener.held is not None:
             listener.last_contact = self.now
         elif isinstance(listener, RMNode):
+            if listener.held is not None:
+                listener.answered_at = self.now
             self.deadlines.ensure(
                 Due(DueKind.NODE_SILENCE, listener.node_id), self.now + self.silence_seconds
             )
@@ -402,8 +404,11 @@ class RMContext:
     def node_report(self, node: RMNode) -> NodeReport:
         """The report of a node: one that has missed several heartbeats is silent, even with an open socket."""
         report = node_report(node, self.identity.wall_offset)
-        silence = self.now - node.last_contact
-        if node.state in GONE or node.held is not None or silence < self.silence_seconds:
+        silence, is_silent = (
+            self.now - node.last_contact,
+            self.now - node.could_speak_at >= self.silence_seconds,
+        )
+        if node.state in GONE or node.held is not None or not is_silent:
             return report
         told = report.health_report or f"no heartbeat for {silence:.0f} s"
         return replace(report, connected=False, health_report=told)

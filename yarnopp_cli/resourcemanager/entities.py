@@ -153,10 +153,11 @@ class RMNode(Listener):
 
     ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes do not come back by
     themselves. ``resized``: the RM has set its size. ``templates_told`` are those of hosted masters' tasks that were
-    sent on its connection.
+    sent on its connection. ``answered_at``: when its last call was answered, in seconds, monotonic.
     """
 
     node_id: str
+    answered_at: float = 0.0
     registration: RegisterNodeManagerRequest
     load: ClusterNode
     secret: str = ""
@@ -181,6 +182,11 @@ class RMNode(Listener):
     to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
     priorities: Mailbox[ApplicationPriority] = field(default_factory=Mailbox)
     applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+
+    @property
+    def could_speak_at(self) -> float:
+        """Since when it is silent, if it is: while its call is held, it has nothing to say."""
+        return max(self.last_contact, self.answered_at)
 
     def move(self, event: NodeEvent, now: float) -> None:
         """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""

@@ -15,7 +15,7 @@ from executor.hints import TYPE_CHECKING, Any, cast
 from ..errors import ConnectionFailedError, NoAnswerError, StoppedDaemonError, YoppError, reason_of
 from ..records.methods import Request, ResponseT
 from .plain import MessageError, decode_answer, encode_call
-from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
+from .wire import MAX_LINE_BYTES, OTHER_VERSION, CallId, Lines, WireError
 
 if TYPE_CHECKING:
     import socket as sockets
@@ -228,7 +228,8 @@ class Connection:
         found: Any = answer.response if answer.error is None else answer.error
         if isinstance(found, MessageError):
             method = self._calls[answer.call_id].METHOD
-            found = MessageError(f"{self.peer} sent a malformed answer to {method}", because=found.because)
+            message = f"{self.peer} sent a malformed answer to {method}"
+            found = MessageError(message, because=found.because, hint=OTHER_VERSION)
         del self._calls[answer.call_id]
         self._answers.append((answer.call_id, found))
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
+from executor.driver import LATE_SECONDS
+
 from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..records.methods import Methods
@@ -192,14 +194,18 @@ class RpcServer:
     def _look_later(self) -> None:
         """Schedule the next check for idle connections, if there may be any to close."""
         if self._look is None and self._crowd.wants_look and not self._closing:
-            pause = self._bounds.idle_seconds / 4
-            self._look = asyncio.get_running_loop().call_later(pause, self._look_now)
+            due = asyncio.get_running_loop().time() + self._bounds.idle_seconds / 4
+            self._look = asyncio.get_running_loop().call_at(due, self._look_now, due)
 
-    def _look_now(self) -> None:
+    def _look_now(self, due: float) -> None:
         self._look = None
-        for connection in self._connections:
-            connection.weigh()
-        self._crowd.look(asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        if (
+            now - due < LATE_SECONDS
+        ):  # else this process was stopped, and has not read what callers sent meanwhile
+            for connection in self._connections:
+                connection.weigh()
+            self._crowd.look(now)
         self._look_later()
 
     def wait_turn(self, connection: Connection) -> None:

@@ -24,6 +24,12 @@ INVALID_PARAMS: Final = -32602
 APPLICATION_ERROR: Final = -32000
 """The error codes of JSON-RPC, and the one that carries every YoppError."""
 
+OTHER_VERSION: Final = (
+    "if `yopp status` names another version of the daemons, `yopp down --keep-containers` and `yopp up` "
+    "replace them"
+)
+"""The hint for a call or an answer that the other side does not understand."""
+
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest line that either side accepts."""
 
@@ -124,10 +130,11 @@ def error_of(found: Any) -> YoppError:
     data = data if isinstance(data, dict) else {}
     kind = REMOTE_ERRORS.get(str(data.get("type")), RemoteError)
     code = data.get("exit")
+    is_unknown = found.get("code") in (METHOD_NOT_FOUND, INVALID_PARAMS)
     return kind(
         str(found.get("message", "")),
         because=str(data.get("because") or ""),
-        hint=str(data.get("hint") or ""),
+        hint=str(data.get("hint") or (OTHER_VERSION if is_unknown else "")),
         exit_code=code if type(code) is int else None,
         sought=str(data.get("sought") or ""),
     )

@@ -404,7 +404,7 @@ class ResourceTrackerService:
         node = self._rm.nodes.get(node_id)
         if node is None or not node.connected or node.held is not None or self._rm.ending:
             return
-        due = node.last_contact + self._rm.silence_seconds
+        due = node.could_speak_at + self._rm.silence_seconds
         if due > self._rm.now:  # by the same sum: by a difference, rounded, it might be due at once for ever
             self._rm.deadlines.set(Due(DueKind.NODE_SILENCE, node_id), due)
         else:
@@ -417,7 +417,7 @@ class ResourceTrackerService:
         node = self._rm.nodes.get(node_id)
         if node is None or node.state in GONE:
             return
-        due = node.last_contact + self._rm.settings.nm_expiry_interval_ms / 1000
+        due = node.could_speak_at + self._rm.settings.nm_expiry_interval_ms / 1000
         if due > self._rm.now:
             self._rm.deadlines.set(Due(DueKind.NODE_LIVENESS, node_id), due)
         else:
