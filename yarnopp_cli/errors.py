@@ -31,6 +31,17 @@ EXIT_READER_GONE = 141
 EXIT_HADOOP_USAGE = 255
 
 
+def unseen(text: str) -> str:
+    """``U+00A0 (no-break space)``: the characters of a text that a terminal shows as nothing or as a blank, except the
+    blank itself, each once; "" for none."""
+    found = dict.fromkeys(mark for mark in text if not mark.isprintable())
+    if not found:
+        return ""
+    import unicodedata  # a library of its own
+
+    return ", ".join(f"U+{ord(one):04X} ({unicodedata.name(one, 'unnamed').lower()})" for one in found)
+
+
 class YoppError(ExplainedError):
     """``message`` says what happened, ``because`` why, ``hint`` what to type. All three are one line each.
 

@@ -224,6 +224,12 @@ def test_errors_have_three_lines_and_no_control_characters(capsys: pytest.Captur
     assert capsys.readouterr().err == "error: bad\\e[31m\n  because: a\\nb\n  hint: c\n"
     output.error(YoppError("only this"))
     assert capsys.readouterr().err == "error: only this\n"
+    output.error(YoppError("a\u00a0b\ufeff\u200b \u00fc", because="\u2028", hint="\x1b\U000e0041"))
+    assert capsys.readouterr().err == (
+        "error: a\\xa0b\\ufeff\\u200b \u00fc\n  because: \\u2028\n  hint: \\e\\U000e0041\n"
+    )
+    Printer().warn("a\u00a0b")
+    assert capsys.readouterr().err == "warning: a\\xa0b\n"
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,10 @@ def test_a_script_whose_interpreter_is_not_there_is_said_to_be_one(here: Path) -
         commands.find_command("./bi", {}, str(here))
     assert caught.value.exit_code == 127
     assert caught.value.because == "its first line names /nosuch/interpreter, which does not exist"
+    script.write_text("#! /bin/sh\r\necho hello\r\n")
+    with pytest.raises(YoppError) as caught:
+        commands.find_command("./bi", {}, str(here))
+    assert caught.value.because == "its first line names /bin/sh\r, which does not exist"
     script.chmod(0o644)
     with pytest.raises(YoppError) as caught:
         commands.find_command("./bi", {}, str(here))

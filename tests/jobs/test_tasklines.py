@@ -12,6 +12,7 @@ from yarnopp_cli.cli.jobs.sweep import numbers_of, varied
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import tasklines
 from yarnopp_cli.masters.commands import Tasks
+from yarnopp_cli.masters.sweeps import launch_of
 from yarnopp_cli.records.jobs import Halt, Sweep
 
 pytestmark = pytest.mark.pure
@@ -237,3 +238,50 @@ def test_columns_are_values_that_go_along_with_each_other(lines: Path) -> None:
     assert "is not a regular expression" in refused("echo", ":::", "a", colsep="(").message
     assert "--colsep needs a COMMAND" in refused("echo", colsep=",").message
     assert "no value {3}" in refused("echo", "{3}", ":::", "1,2", colsep=",").message
+
+
+MARKS = {
+    "\u00a0": "U+00A0 (no-break space)",
+    "\u200b": "U+200B (zero width space)",
+    "\ufeff": "U+FEFF (zero width no-break space)",
+    "\u2028": "U+2028 (line separator)",
+    "\u3000": "U+3000 (ideographic space)",
+    "\u00ad": "U+00AD (soft hyphen)",
+    "\x1b": "U+001B (unnamed)",
+}
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("line", ["true{}x", "{}true", "true{}"])
+def test_a_character_that_nobody_sees_is_named(lines: Path, mark: str, line: str) -> None:
+    lines.write_text(f"true\n{line.format(mark)} a\n", encoding="utf-8")
+    for more in ({}, {"shell": True}, {"here": False}):
+        problem = refused(file=lines, **more)
+        assert problem.message.startswith(f"line 2 of {lines}"), problem
+        assert MARKS[mark] in problem.because and "anew" in problem.hint
+    assert MARKS[mark] in refused(line.format(mark), ":::", "a").because
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_it_reaches_a_task_as_an_argument(lines: Path, mark: str) -> None:
+    lines.write_text(f"true a{mark}b {mark}\n", encoding="utf-8")
+    found = sweep_of([], lines).sweep
+    assert found is not None and launch_of((), found, 1)[0] == ("true", f"a{mark}b", mark)
+    assert sweep_of(["true"], lines).sweep == Sweep(((f"true a{mark}b {mark}",),))
+
+
+def test_a_byte_order_mark_is_none_of_the_text(lines: Path) -> None:
+    lines.write_bytes(b"\xef\xbb\xbftrue a\r\n\xef\xbb\xbftrue\r\n")
+    assert "U+FEFF" in refused(file=lines).because, "in another line it is one of its characters"
+    lines.write_bytes(b"\xef\xbb\xbf# none\r\n\r\ntrue a\r\n")
+    assert sweep_of([], lines).sweep == Sweep((("true a",),))
+    lines.write_bytes(b"\xef\xbb\xbf1;x\n2;y\n")
+    assert sweep_of(["true"], lines).sweep == Sweep((("1;x", "2;y"),))
+    assert sweep_of(["true", "::::", str(lines)], colsep=";").sweep == Sweep(
+        (("1", "2"), ("x", "y")), linked=(1,)
+    )
+    lines.write_bytes(b"\xef\xbb\xbfa\0b\0")
+    assert sweep_of(["true"], lines, null=True).sweep == Sweep((("\ufeffa", "b"),)), "a name that find prints"
+    for encoding in ("utf-16-le", "utf-16-be"):
+        lines.write_bytes("\ufefftrue\n".encode(encoding))
+        assert "UTF-16" in refused(file=lines).because

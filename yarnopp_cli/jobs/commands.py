@@ -6,10 +6,13 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 
-from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError, reason_of
+from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError, reason_of, unseen
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a command without the variable PATH is found, by its node as well (``executor/linux/launcher.py``)."""
+
+ANEW = "type it anew: such a character often comes from a page or a document"
+"""The hint about characters that nobody sees."""
 
 
 def without_value(assignment: str) -> str:
@@ -129,15 +132,16 @@ def _interpreter(path: str) -> str:
             first = file.read(256).partition(b"\n")[0]
     except OSError:
         return ""
-    words = first[2:].split() if first.startswith(b"#!") else []
-    return os.fsdecode(words[0]) if words and words[0].startswith(b"/") else ""
+    # as the kernel reads it: a carriage return is a character of the name
+    name = first[2:].strip(b" \t").replace(b"\t", b" ").partition(b" ")[0] if first.startswith(b"#!") else b""
+    return os.fsdecode(name) if name.startswith(b"/") else ""
 
 
 def _not_found(command: str, because: str) -> YoppError:
     return YoppError(
         f"command not found: {command}",
-        because=because,
-        hint="`yopp run -- sh -c '…'` runs a shell line",
+        because=f"{because}; it has {marks}" if (marks := unseen(command)) else because,
+        hint=ANEW if marks else "`yopp run -- sh -c '…'` runs a shell line",
         exit_code=EXIT_NOT_FOUND,
     )
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import re
 import sys
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-from ..errors import UsageError, YoppError, reason_of
-from ..masters.sweeps import LONGEST_WORD, words_of
+from ..errors import UsageError, YoppError, reason_of, unseen
+from ..masters.sweeps import BLANKS, LONGEST_WORD, words_of
 from ..records.jobs import ARGS_VARIABLE
 from ..views.text import number_of
+from .commands import ANEW
 
 MOST_TASKS = 100_000
 LONGEST = LONGEST_WORD - len(f"{ARGS_VARIABLE}=")
@@ -41,6 +43,10 @@ def values_of(path: str, *, null: bool = False) -> Iterator[tuple[int, str]]:
         with open(descriptor, "rb", closefd=path != STDIN) as file:
             pieces = _between_nuls(file) if null else iter(lambda: file.readline(LONGEST + 2), b"")
             for number, line in enumerate(pieces, 1):
+                if number == 1 and not null:
+                    line = line.removeprefix(
+                        BOM_UTF8
+                    )  # it says how the file is encoded, and is none of its text
                 yield number, _text(path, number, line if null else line.removesuffix(b"\n"))
     except OSError as error:
         raise UsageError(
@@ -76,6 +82,8 @@ def bad_line(path: str, number: int, because: str, hint: str) -> UsageError:
 def _text(path: str, number: int, line: bytes) -> str:
     if len(line) > LONGEST:
         raise bad_line(path, number, f"it has more than {LONGEST:,} bytes", "write it into a script")
+    if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise bad_line(path, number, "it begins with the byte order mark of UTF-16", "re-encode it as UTF-8")
     if b"\0" in line:
         raise bad_line(path, number, "it has a NUL byte, which an argument cannot contain", "remove it")
     try:
@@ -94,10 +102,13 @@ def commands_of(path: str, find: Callable[[str], object] | None) -> Iterator[tup
     """
     found: set[str] = set()
     for number, line in values_of(path):
-        text = line.strip()
+        text = line.strip(BLANKS)
         if not text or text.startswith("#"):
             continue
-        if find is not None:
+        if find is None:
+            if marks := unseen(re.split(f"[{BLANKS}]", text, maxsplit=1)[0]):
+                raise bad_line(path, number, f"its first word has {marks}", ANEW)
+        else:
             try:
                 program = words_of(text)[0]
             except ValueError as error:
@@ -117,7 +128,7 @@ def _located(path: str, number: int, error: YoppError) -> YoppError:
     return YoppError(
         f"line {number} of {named(path)}: {error.message}",
         because=error.because,
-        hint="with --shell, /bin/sh reads the lines",
+        hint=error.hint if unseen(error.message) else "with --shell, /bin/sh reads the lines",
         exit_code=error.exit_code,
     )
 

@@ -21,7 +21,9 @@ ItemT = TypeVar("ItemT")
 
 SHELL = ("/bin/sh", "-c")
 _QUOTING = re.compile(r"['\"\\]")
-_BETWEEN = re.compile(r"[ \t\r\n]+")
+BLANKS = " \t\r\n"
+"""What separates the words of a line, as in a shell; other blanks (no-break space) are characters of a word."""
+_BETWEEN = re.compile(f"[{BLANKS}]+")
 LONGEST_WORD = 128 * 1024 - 1
 """The most bytes of a word or a variable, without its NUL: MAX_ARG_STRLEN of Linux (execve(2))."""
 _POINTER = 8
@@ -154,7 +156,7 @@ def words_of(line: str) -> list[str]:
     """The words of a command line with a shell's quotes. Raises ValueError for a quotation without an end."""
     if _QUOTING.search(line):
         return shlex.split(line)
-    return _BETWEEN.split(line.strip(" \t\r\n"))  # the same result, ten times as fast
+    return _BETWEEN.split(line.strip(BLANKS))  # the same result, ten times as fast
 
 
 def has_mark(word: str) -> bool:

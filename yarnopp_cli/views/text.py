@@ -67,11 +67,13 @@ def harmless(text: str, keep: str = "") -> str:
     return _HARMFUL.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 
 
+def revealed(text: str) -> str:
+    """The same for an error, which also shows blanks and marks that look like others: ``\\xa0``, ``\\ufeff``."""
+    return "".join(mark if mark.isprintable() else _escape(mark) for mark in text)
+
+
 def _escape(character: str) -> str:
-    if character in _NAMED:
-        return _NAMED[character]
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return _NAMED.get(character) or ascii(character)[1:-1]
 
 
 def json_line(value: Any, *, indent: int | None = None) -> bytes:

@@ -39,16 +39,8 @@ def try_without_slot(cgroups: CgroupDriver, directory: str) -> bool:
     ``cgroups`` and ``directory``. Raises OSError if it cannot be started. Blocks, usually for some 20 ms."""
     kept = (*dict.fromkeys(cgroups.describe().locations.values()), directory)
     command = ["/bin/sh", "-c", _TRY, "sh", *(path for path in kept if os.path.exists(path))]
-    request = (
-        list(kept_from_containers(directory)),
-        None,
-        command,
-        {"PATH": "/usr/bin:/bin"},
-        "/",
-        "",
-        "",
-        -1,
-    )
+    variables = {"PATH": "/usr/bin:/bin"}
+    request = (list(kept_from_containers(directory)), None, command, variables, "/", "", "", -1)
     with tempfile.TemporaryFile() as told:
         told.write(marshal.dumps(request))
         told.flush()

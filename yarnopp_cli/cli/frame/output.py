@@ -16,7 +16,7 @@ from executor.hints import TYPE_CHECKING, Any, TypeVar
 from executor.light import contextmanager
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError, reason_of
-from ...views.text import fitted_all, harmless, harmless_all, json_line, shorten, widest, width
+from ...views.text import fitted_all, harmless, harmless_all, json_line, revealed, shorten, widest, width
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -179,7 +179,7 @@ class Printer:
     def warn(self, text: str) -> None:
         """Print a warning on stderr, even if quiet."""
         prefix = paint("warning:", "yellow", self.color_err)
-        _talk(f"{prefix} {harmless(text)}\n")
+        _talk(f"{prefix} {revealed(text)}\n")
 
     def status_line(self, text: str, bar: Sequence[tuple[str, str]] = ()) -> None:
         """Replace the progress line on a terminal's stderr; an empty text removes it. Without a terminal, do nothing.
@@ -438,11 +438,11 @@ def error(problem: YoppError) -> None:
         write_error_bytes(json_line(error_document(problem)))
         return
     mark = paint("error:", "red", _colored(sys.stderr, _errors_color))
-    lines = [f"{mark} {harmless(problem.message.rstrip())}"]
+    lines = [f"{mark} {revealed(problem.message.rstrip())}"]
     if problem.because:
-        lines.append(f"  because: {harmless(problem.because)}")
+        lines.append(f"  because: {revealed(problem.because)}")
     if problem.hint:
-        lines.append(f"  hint: {harmless(problem.hint)}")
+        lines.append(f"  hint: {revealed(problem.hint)}")
     _talk("\n".join(lines) + "\n")
 
 
