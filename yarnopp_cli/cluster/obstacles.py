@@ -5,7 +5,6 @@ FIFO, a link, a directory): commands would block or fail on them. Files that wer
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import time
 
@@ -13,6 +12,7 @@ from executor.light import pattern, suppress
 from executor.regular import set_aside, set_strange_aside
 
 from ..errors import YoppError
+from ..rpc.blocking import Connection
 from .rundir import RunDir
 
 RETURN_SECONDS = 6.0
@@ -62,9 +62,8 @@ def _missing(run_dir: RunDir) -> str:
             daemon = name.removesuffix(".sock")
             lost = [path for path in (run_dir.site_file, run_dir.nodes_file) if not os.path.exists(path)]
             lost += [run_dir.pid_file(daemon)] if run_dir.daemon(daemon) is None else []
-            with suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
-                caller.setblocking(False)
-                if lost:
-                    caller.connect(os.path.join(run_dir.socket_dir, name))
+            if lost:
+                with suppress(YoppError):
+                    Connection(os.path.join(run_dir.socket_dir, name)).close()
                     return lost[-1]
     return ""
