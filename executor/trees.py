@@ -5,8 +5,10 @@ again that somebody has removed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
+import stat
 from collections.abc import Iterator
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -74,18 +76,29 @@ def _empty(here: int, path: str, top: int, depth: int, names: Iterator[str], fai
     return moved
 
 
+def entries_below(path: str) -> Iterator[os.stat_result]:
+    """The status of each entry of a tree, links as links; what cannot be read is left out. Raises OSError with
+    ENAMETOOLONG if the tree is nested deeper than a path reaches."""
+    waiting = [path]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):
+                        facts = entry.stat(follow_symlinks=False)
+                        if stat.S_ISDIR(facts.st_mode):
+                            waiting.append(entry.path)
+                        yield facts
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise
+
+
 def last_written(path: str) -> float:
     """When anything in this tree was last written (epoch seconds), as far as a path reaches; 0 if nothing exists."""
-    newest, waiting = 0.0, [path]
-    while waiting:
-        directory = waiting.pop()
-        with contextlib.suppress(OSError):
-            newest = max(newest, os.lstat(directory).st_mtime)
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    with contextlib.suppress(OSError):
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-                        else:
-                            newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
+    newest = 0.0
+    with contextlib.suppress(OSError):
+        newest = os.lstat(path).st_mtime
+        for facts in entries_below(path):
+            newest = max(newest, facts.st_mtime)
     return newest

@@ -7,6 +7,7 @@ that touches no state. Nothing is decided here: ``executor.core`` decides which 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import time
@@ -135,12 +136,7 @@ class LinuxContainerExecutor:
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
             make_host=self._host_reader,
-            written=Seldom(self._written, settings.log_monitor_interval_ms)
-            if settings.log_monitor_enabled or settings.log_rotation_bytes
-            else None,
-            stored=Seldom(self._stored, settings.work_dir_interval_ms)
-            if settings.work_dir_size_limit_bytes
-            else None,
+            seldom=self._seldom(),
         )
         self._weights = NodeWeight(cgroups.weights(), loop)
         self._finder = Finder(context, is_id)
@@ -227,6 +223,10 @@ class LinuxContainerExecutor:
                 os.rmdir(path)
             except OSError as error:
                 LOG.debug("%s stays: %s", path, error.strerror)
+                if (
+                    error.errno == errno.ENOTEMPTY
+                ):  # `down` removes what is left where there is a directory of records
+                    return
 
     @property
     def complaints(self) -> list[str]:
@@ -267,6 +267,15 @@ class LinuxContainerExecutor:
             for held in self._held.values()
             if held.pid and not held.ended and not held.over
         }
+
+    def _seldom(self) -> dict[str, Seldom]:
+        """What is measured of directories."""
+        settings, found = self._settings, {}
+        if settings.log_monitor_enabled or settings.log_rotation_bytes:
+            found["log_bytes"] = Seldom(self._written, settings.log_monitor_interval_ms)
+        if settings.work_dir_size_limit_bytes:
+            found["disk_bytes"] = Seldom(self._stored, settings.work_dir_interval_ms)
+        return found
 
     def _written(self, container_id: str, processes: list[int]) -> int:
         held, settings = self._held.get(container_id), self._settings

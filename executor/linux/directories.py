@@ -15,12 +15,15 @@ import itertools
 import logging
 import os
 import re
+import threading
+import time
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from ..errors import reason_of
 from ..records import ContainerSpec
-from ..trees import make_again, remove_tree
+from ..trees import entries_below, make_again, remove_tree
 from .cgroups.slots import SLOT_PREFIX
 from .owners.accounts import Account, Accounts, refuse_unreachable
 from .owners.ownership import refuse_others, refuse_unsafe
@@ -30,12 +33,16 @@ from .shim import CannotLaunchError, claim_exit_file, shims_of
 LOG = logging.getLogger(__name__)
 
 SPARE_PREFIX = f"{SLOT_PREFIX}directory-"
-"""The prefix of the names of spare directories, which are kept beside the records. No container may use it."""
+"""The prefix of the names of spare directories, which are kept beside the records, and of those that are being removed.
+No container may use it."""
 
 MOST_SPARES = 100
 """How many spare directories are kept: one for each of the usual number of slots."""
 
 MOST_KNOWN_LOGS = 1000
+
+MOST_AT_ONCE = 1000
+"""A directory with more entries is removed later: its container can have made any number."""
 
 _EXIT_FILE = re.compile(r"(.+)\.exit[0-9]+\Z", re.DOTALL)
 
@@ -210,11 +217,11 @@ class Directories:
         self._spares.clear()
 
     def remove_earlier_spares(self) -> None:
-        """Remove the spare directories of an earlier run."""
-        for name in os.listdir(self.state):
-            path = os.path.join(self.state, name)
-            if name.startswith(SPARE_PREFIX) and path not in self._spares:
-                _remove_tree(path)
+        """Remove the spare directories of an earlier run, and those that it had no time to remove."""
+        for place, remove in ((self.state, _remove_tree), (self.work, _remove)):
+            for entry in os.scandir(place):
+                if entry.name.startswith(SPARE_PREFIX) and entry.path not in self._spares:
+                    remove(entry.path)
 
     def _make_log(self, spec: ContainerSpec, account: Account | None) -> None:
         path = self.log(spec)
@@ -251,7 +258,8 @@ class Directories:
         self._known_logs.add(path)
 
     def remove_private(self, container_id: str, *, thoroughly: bool) -> bool:
-        """Remove a private directory; only if it is empty, unless ``thoroughly``. Returns whether it is gone."""
+        """Remove a private directory; only if it is empty, unless ``thoroughly``. Returns whether nothing has its name:
+        a large one gets another, and is removed in a thread for which nobody waits."""
         path = self.private(container_id)
         try:
             os.rmdir(path)
@@ -261,7 +269,15 @@ class Directories:
         except OSError:
             if not thoroughly:
                 return False
-        _remove_tree(path)
+        if _is_large(path):
+            aside = os.path.join(self.work, f"{SPARE_PREFIX}{time.time_ns()}")
+            try:
+                os.rename(path, aside)
+                _remove(aside)
+            except OSError as error:
+                LOG.warning("cannot rename %s: %s", path, error.strerror)
+        else:
+            _remove_tree(path)
         return not os.path.lexists(path)
 
     def remove_empty_logs(self, spec: ContainerSpec) -> None:
@@ -331,7 +347,7 @@ class Directories:
 
     def known_containers(self) -> set[str]:
         """The ids of all containers that have a private directory or an exit file."""
-        found = {entry.name for entry in os.scandir(self.work)}
+        found = {entry.name for entry in os.scandir(self.work) if not entry.name.startswith(SPARE_PREFIX)}
         for name in os.listdir(self.state):
             if match := _EXIT_FILE.match(name):
                 found.add(match.group(1))
@@ -377,6 +393,19 @@ def _attributes(directory: str) -> tuple[str, ...]:
         if error.errno == errno.ENOTSUP:
             return ()
         raise
+
+
+def _is_large(path: str) -> bool:
+    try:
+        return next(islice(entries_below(path), MOST_AT_ONCE, None), None) is not None
+    except OSError:  # it is deeply nested
+        return True
+
+
+def _remove(path: str) -> None:
+    """Remove a tree in a thread for which nobody waits; if there is none, the next run removes it."""
+    with contextlib.suppress(RuntimeError):
+        threading.Thread(target=_remove_tree, args=(path,), daemon=True).start()
 
 
 def _remove_tree(path: str) -> None:

@@ -294,6 +294,16 @@ class Traces(Record):
     users: tuple[int, ...] = ()
 
 
+def _is_marked(pid: int, traces: Traces) -> bool:
+    try:
+        # First, because anybody's environment may have megabytes.
+        if os.stat(f"/proc/{pid}").st_uid not in traces.users:
+            return False
+    except OSError:
+        return False
+    return environment_marks(pid, traces.mark) and author(pid) in traces.users
+
+
 def members_of(
     traces: Traces,
     table: dict[int, ProcessStat],
@@ -330,7 +340,7 @@ def members_of(
             members.add(pid)
         elif orphans and entry.start >= traces.start and entry.session != own_session:
             strangers.append(pid)
-    marked = (pid for pid in strangers if environment_marks(pid, traces.mark) and author(pid) in traces.users)
+    marked = (pid for pid in strangers if _is_marked(pid, traces))
     members.update(pid for pid in marked if start_time(pid) == table[pid].start)
     return [table[pid] for pid in sorted(members) if pid != traces.shim and table[pid].state not in "ZX"]
 

@@ -340,7 +340,7 @@ def read_exit_file(path: str) -> ExitFile | None:
     Raises OSError if the file exists but cannot be read now.
     """
     try:
-        text = read_regular(path)[:256]
+        text = read_regular(path, most=1 << 12)
     except FileNotFoundError:
         return None
     except NotRegularError:

@@ -20,6 +20,7 @@ import pytest
 from tests.live.conftest import Yopp
 from tests.ports import free_port
 from yarnopp_cli.web.http import MOST
+from yarnopp_cli.web.logs import MOST_FILES
 
 from .conftest import Site, WebCluster, started
 
@@ -289,6 +290,19 @@ def test_callers_from_elsewhere_may_look_where_a_property_lets_them_and_change_n
     refused = elsewhere("POST", f"{APPS}/new-application")
     assert (refused.status, refused.exception) == (403, "ForbiddenException")
     assert here("POST", f"{APPS}/new-application").status == 200
+
+
+def test_any_number_of_log_files_is_listed_in_part_and_said_so(shared: WebCluster) -> None:
+    """300,000 files in a submitter's log directory kept the node's loop busy for seconds."""
+    make = f"cd $LOG_DIRS && python3 -c 'for n in range({2 * MOST_FILES}): open(str(n), \"w\")'"
+    job = shared.yopp("dshell", "-q", "-d", "--shell-command", make).stdout.split()[-1]
+    shared.yopp("wait", job)
+    (one,) = [one["id"] for one in shared.yopp.containers("-a", "--app", job) if not one["yopp"]["am"]]
+    told = shared.nm.get(f"/ws/v1/node/containers/{one}/logs").json["containerLogsInfo"]
+    names = [file["fileName"] for file in told["containerLogInfo"]]
+    assert MOST_FILES <= len(names) <= MOST_FILES + 2 and {"stdout", "stderr"} <= set(names)
+    assert told["yopp"] == {"more": True}
+    assert "More files are in" in shared.nm.get(f"/node/containerlogs/{one}/root").body.decode()
 
 
 def test_logs_are_read_from_plain_files_of_the_container_only(shared: WebCluster) -> None:

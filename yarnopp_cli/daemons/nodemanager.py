@@ -16,6 +16,7 @@ import errno
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -305,7 +306,9 @@ class NodeManagerDaemon:
             return
         keep.update(status.application_id for status in self.machine.scheduler.statuses())
         older_than = time.time() - self._settings.log_retain_seconds
-        await asyncio.to_thread(remove_old_logs, self._settings.log_dirs, older_than, keep)
+        # Nobody waits for this thread: there may be any number of files.
+        work = self._settings.log_dirs, older_than, keep
+        threading.Thread(target=remove_old_logs, args=work, daemon=True).start()
 
     def _asked_to_end(self, signal_name: str) -> None:
         keeps = self._settings.recovery_supervised and signal_name != END_NODE.name

@@ -3,6 +3,7 @@ Prometheus' ``/metrics``."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 import threading
@@ -26,7 +27,9 @@ from .pages.frame import Links, page, path
 from .routes import Document, route
 
 _SAMPLES = "text/plain; version=0.0.4; charset=utf-8"
-_LOG = re.compile(r"(rm|nm-\d+)\.log(\.\d+)?")
+_LOG = re.compile(r"(rm|nm-[0-9]+)\.log(\.[0-9]+)?")
+MOST_ENTRIES = 10_000
+"""How many entries of the run directory are looked at."""
 
 
 class Instruments:
@@ -94,7 +97,8 @@ class Instruments:
     async def log_files(self, request: web.Request) -> web.StreamResponse:
         """The logs of the daemons of this run directory, for its owner and root."""
         require_owner(request, "a daemon's log")
-        files = [one for one in logs.files_of(self._run_dir.path) if _LOG.fullmatch(one.name)]
+        there, _ = await asyncio.to_thread(logs.files_of, self._run_dir.path, MOST_ENTRIES)
+        files = [one for one in there if _LOG.fullmatch(one.name)]
         rows = [
             (link(path("logs", one.name), one.name), one.size, timestamp(one.changed_ms)) for one in files
         ]

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import stat
+from itertools import islice
 from typing import Final, NamedTuple
 
 from aiohttp import web
@@ -20,6 +21,8 @@ from .http import caller, is_owner, not_found, require_owner
 from .queries import WHOLE, number, whole
 
 BLOCK: Final = 256 * 1024
+MOST_FILES: Final = 200
+"""How many files of a container are listed."""
 POSITION: Final = "X-Log-Position"
 PARAMETERS = {"start": WHOLE, "size": {"type": "integer"}}
 """Which bytes of a file to send, as ``span`` reads them."""
@@ -33,19 +36,22 @@ class LogFile(NamedTuple):
     changed_ms: int
 
 
-def files_of(directory: str) -> list[LogFile]:
-    """The regular files in a container's log directory, by name; empty if there is no such directory."""
+def files_of(directory: str, most: int = MOST_FILES) -> tuple[list[LogFile], bool]:
+    """The regular files in a container's log directory, by name, and whether there are others: a container can make any
+    number of entries, of which this looks at the first ``most``, and at stderr and stdout. Blocks."""
     found = []
     try:
         with os.scandir(directory) as entries:
-            for entry in entries:
-                facts = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(facts.st_mode):
-                    found.append(LogFile(entry.name, facts.st_size, facts.st_mtime_ns // 1_000_000))
+            names = [entry.name for entry in islice(entries, most + 1)]
     except OSError:
-        return []
+        return [], False
+    for name in dict.fromkeys(("stderr", "stdout", *names[:most])):
+        with contextlib.suppress(OSError):
+            facts = os.lstat(os.path.join(directory, name))
+            if stat.S_ISREG(facts.st_mode):
+                found.append(LogFile(name, facts.st_size, facts.st_mtime_ns // 1_000_000))
     # stderr before stdout, as on YARN's page.
-    return sorted(found, key=lambda one: one.name)
+    return sorted(found, key=lambda one: one.name), len(names) > most
 
 
 def open_file(directory: str, name: str, owner: int = -1) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 from aiohttp import web
@@ -91,8 +92,8 @@ class NodeApi:
         """The files of a container's output."""
         container_id = request.match_info["container"]
         directory, _ = await self._readable(request)
-        files = logs.files_of(directory)
-        return view.log_files(container_id, self._data.node_id, files)
+        files = await asyncio.to_thread(logs.files_of, directory)
+        return view.log_files(container_id, self._data.node_id, *files)
 
     @route("GET", CONTAINER + "/logs/{file}", BASE + "/containerlogs/{container}/{file}")
     @Declared(logs.PARAMETERS, sends=("text/plain",))

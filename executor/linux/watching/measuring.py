@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import stat
 from collections.abc import Iterable
 
-LOG = logging.getLogger(__name__)
+from ...trees import entries_below
 
 BLOCK_BYTES = 512
 """The unit of ``st_blocks`` (stat(2))."""
@@ -22,17 +21,12 @@ UNMEASURABLE = 1 << 62
 def bytes_written(logs: str, processes: Iterable[int]) -> int:
     """The size of a container's output: of the files in its log directory, and of removed files that these
     processes still have as standard output or error."""
-    total, waiting = 0, [logs]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
-                        total += entry.stat(follow_symlinks=False).st_size
-        except OSError as error:  # e.g. it has just been removed
-            LOG.debug("some output is not measured: %s", error)
+    total = 0
+    try:
+        for facts in entries_below(logs):
+            total += facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+    except OSError:
+        return UNMEASURABLE
     removed: dict[tuple[int, int], int] = {}
     for pid in processes:
         for stream in (1, 2):
@@ -46,28 +40,17 @@ def bytes_written(logs: str, processes: Iterable[int]) -> int:
 def bytes_stored(directory: str, processes: Iterable[int]) -> int:
     """The disk space of a directory and everything below it, each file counted once, plus that of removed
     files on the same disk that these processes hold open. Holes in files count nothing."""
+    counted: dict[tuple[int, int], int] = {}
+    total = 0
     try:
         device = os.lstat(directory).st_dev
-    except OSError:
-        return 0
-    counted: dict[tuple[int, int], int] = {}
-    total, waiting = 0, [directory]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    with contextlib.suppress(FileNotFoundError):
-                        facts = entry.stat(follow_symlinks=False)
-                        if stat.S_ISDIR(facts.st_mode):
-                            waiting.append(entry.path)
-                        if facts.st_nlink > 1 and not stat.S_ISDIR(facts.st_mode):
-                            counted[facts.st_dev, facts.st_ino] = facts.st_blocks * BLOCK_BYTES
-                        else:
-                            total += facts.st_blocks * BLOCK_BYTES
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return UNMEASURABLE
-            LOG.debug("a directory is not measured: %s", error)
+        for facts in entries_below(directory):
+            if facts.st_nlink > 1 and not stat.S_ISDIR(facts.st_mode):
+                counted[facts.st_dev, facts.st_ino] = facts.st_blocks * BLOCK_BYTES
+            else:
+                total += facts.st_blocks * BLOCK_BYTES
+    except OSError as error:
+        return UNMEASURABLE if error.errno == errno.ENAMETOOLONG else 0
     for pid in processes:
         with contextlib.suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):

@@ -11,8 +11,9 @@ import contextlib
 import logging
 import math
 import random
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 
 from ...core.events import NodeUtilizationSampled, UsageSampled
@@ -40,17 +41,39 @@ SPREAD = 0.2
 measured it at the same time would count each other's threads as those of programs outside."""
 
 
+PART = 0.1
+"""The part of the time that a measurement of directories may take: a container can fill them with any number of files.
+"""
+
+
 class Seldom:
-    """A measurement of containers, by name and processes, that is made at most once in ``interval_ms``."""
+    """A measurement of containers, by name and processes, that may take any time: it is made in a thread for which
+    nobody waits, at most once in ``interval_ms``, and in less than ``PART`` of the time. ``found`` has the results."""
 
     def __init__(self, measure: Callable[[str, list[int]], int], interval_ms: int) -> None:
-        self.measure = measure
-        self.measured_at = 0.0
+        self._measure = measure
         self._interval = interval_ms / 1000
+        self._due = time.monotonic() + self._interval
+        self.found: dict[str, int] = {}
 
-    def is_due(self, now: float) -> bool:
-        """Whether the last measurement is long enough ago."""
-        return now - self.measured_at >= self._interval
+    def begin(self, names: Collection[str], processes: Callable[[str], list[int]]) -> None:
+        """Measure these containers, if it is time for that."""
+        if not names or time.monotonic() < self._due:
+            return
+        self._due, self.found = math.inf, {}
+        try:
+            threading.Thread(target=self._run, args=(tuple(names), processes), daemon=True).start()
+        except RuntimeError:  # there is no room for a thread
+            self._due = time.monotonic() + self._interval
+
+    def _run(self, names: Collection[str], processes: Callable[[str], list[int]]) -> None:
+        begun = time.monotonic()
+        try:
+            for name in names:
+                self.found[name] = self._measure(name, processes(name))
+        except OSError as error:
+            LOG.warning("some directories are not measured: %s", error)
+        self._due = begun + max(self._interval, (time.monotonic() - begun) / PART)
 
 
 class Monitor:
@@ -58,8 +81,8 @@ class Monitor:
 
     ``containers`` lists those to measure, and whether each is paused: while all are, they are measured once more
     and then each ``interval_ms``, however often the host is. ``make_host`` makes the reader of the host, given the
-    CPU time of the containers so far, for hosts without a cgroup that counts it. ``written`` and ``stored`` measure the
-    output and the private directory of a container, given its name and processes.
+    CPU time of the containers so far, for hosts without a cgroup that counts it. ``seldom`` are measurements of
+    fields of ContainerUsage, by name.
     """
 
     def __init__(
@@ -71,8 +94,7 @@ class Monitor:
         interval_ms: int,
         virtual_memory: bool,
         make_host: Callable[[Callable[[], float]], HostReader],
-        written: Seldom | None = None,
-        stored: Seldom | None = None,
+        seldom: Mapping[str, Seldom] | None = None,
     ) -> None:
         self._cgroups = context.cgroups
         self._clock = context.clock
@@ -81,9 +103,7 @@ class Monitor:
         self._post = post
         self._host = make_host(lambda: self._cpu_seconds)
         self._interval = interval_ms / 1000
-        self._written, self._stored = written, stored
-        for one in self._seldom():
-            one.measured_at = context.clock()
+        self._seldom = seldom or {}
         self._virtual_memory = virtual_memory  # only if needed: it reads one file for each process
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -199,31 +219,25 @@ class Monitor:
         """Make one pass over these containers and the host."""
         begun = time.thread_time()
         now = self._sampled_at = self._clock()
-        due = [one for one in self._seldom() if one.is_due(now)]
-        usages = {name: self._usage(name, paused, now, due) for name, paused in names.items()}
-        for one in due:
-            one.measured_at = now
+        usages = {name: self._usage(name, paused, now) for name, paused in names.items()}
+        for one in self._seldom.values():
+            one.begin(names, self._cgroups.processes)
         if now - self._node_at >= min(self._interval, NODE_SECONDS):
             self._node, self._node_at = node_utilization(), now
         self._last_seconds = time.thread_time() - begun
         return UsageSampled(usages, self._node)
 
-    def _seldom(self) -> list[Seldom]:
-        return [one for one in (self._written, self._stored) if one is not None]
-
     def _is_quick(self) -> bool:
-        """Whether a pass may run on the loop. Measuring a directory may take any time."""
-        now = self._clock()
-        return self._last_seconds < INLINE_SECONDS and not any(one.is_due(now) for one in self._seldom())
+        """Whether a pass may run on the loop."""
+        return self._last_seconds < INLINE_SECONDS
 
-    def _usage(self, name: str, paused: bool, now: float, due: list[Seldom]) -> ContainerUsage:
+    def _usage(self, name: str, paused: bool, now: float) -> ContainerUsage:
         processes = cache(lambda: self._cgroups.processes(name))
         counts = self._watching is not None and self._cgroups.mode != "none" and not paused
         usage = self._cgroups.usage(name, now, len(processes()) if counts else -1)
-        if self._written is not None and self._written in due:
-            usage = replace(usage, log_bytes=self._written.measure(name, processes()))
-        if self._stored is not None and self._stored in due:
-            usage = replace(usage, disk_bytes=self._stored.measure(name, processes()))
+        for field, one in self._seldom.items():
+            if (found := one.found.pop(name, None)) is not None:
+                usage = replace(usage, **{field: found})
         if self._virtual_memory:
             usage = replace(usage, virtual_bytes=virtual_bytes(processes()))
         if counts:

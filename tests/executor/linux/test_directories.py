@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
+from executor import trees
+from executor.linux import directories as module
 from executor.linux.directories import Directories
 from executor.linux.shim import CannotLaunchError
 
-from .node import a_spec
+from ..test_trees import nest
+from .node import a_spec, until
 
 
 def mode(path: str | Path) -> int:
@@ -167,3 +171,40 @@ def test_an_interrupted_removal_of_exit_files_is_finished_by_the_next(
     assert directories.known_containers() == {"c1"}
     directories.remove_exit_files("c1")
     assert directories.known_containers() == set()
+
+
+@pytest.mark.parametrize("kind", ["many", "deep"])
+def test_a_large_directory_is_removed_while_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A user can put any number of files into the directory of a container, and the node's loop removes it."""
+    directories = Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
+    private, go_on = Path(directories.private("c1")), threading.Event()
+    remove = trees.remove_tree
+    monkeypatch.setattr(module, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(module, "remove_tree", lambda path: go_on.wait(20) and remove(path))
+    private.mkdir()
+    if kind == "many":
+        for number in range(4):
+            (private / str(number)).touch()
+    else:
+        nest(private / "deep", 60)
+    assert directories.remove_private("c1", thoroughly=True)
+    private.mkdir()
+    (aside,) = [one for one in (tmp_path / "work").iterdir() if one != private]
+    assert directories.known_containers() == {"c1"}
+    go_on.set()
+    until(lambda: not aside.exists(), "it goes")
+    aside.mkdir()  # as a node leaves it that ends meanwhile
+    later = Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
+    later.remove_earlier_spares()
+    until(lambda: not aside.exists(), "the next node removes it")
+    assert private.exists()
+
+
+def test_a_small_one_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directories = Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
+    (tmp_path / "work" / "c1" / "a").mkdir(parents=True)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: pytest.fail("no thread is needed"))
+    assert directories.remove_private("c1", thoroughly=True)
+    assert not list((tmp_path / "work").iterdir())

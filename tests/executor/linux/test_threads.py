@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from executor.core.events import NodeUtilizationSampled, UsageSampled
 from executor.linux.context import ExecutorContext
 from executor.linux.threads import beside
 from executor.linux.watching import monitor as watching
-from executor.linux.watching.monitor import Monitor
+from executor.linux.watching.monitor import PART, Monitor, Seldom
 from executor.records import ContainerUsage
 
 from .node import soon
@@ -69,7 +70,7 @@ def test_who_waits_gets_what_is_raised(full: bool) -> None:
 
 
 def a_monitor(
-    told: list[object],
+    told: list[Any],
     *,
     interval_ms: int = 20,
     containers: Callable[[], Mapping[str, bool]] = dict,
@@ -87,6 +88,7 @@ def a_monitor(
         interval_ms=interval_ms,
         virtual_memory=False,
         make_host=lambda _: more.get("host", mock.Mock()),
+        seldom=more.get("seldom"),
     )
 
 
@@ -137,6 +139,40 @@ def test_threads_that_were_not_read_before_are_not_read_on_the_loop() -> None:
             paused["c1"] = False
             assert await looks(3) == [False, True, True]
             await monitor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_directory_with_any_number_of_files_holds_up_no_measurement_and_takes_a_part_of_the_time() -> None:
+    """A container's files, counted with each third sample, kept the node from measuring anything else."""
+    go_on, asked = threading.Event(), list[float]()
+
+    def measure(name: str, processes: list[int]) -> int:
+        asked.append(time.monotonic())
+        assert go_on.wait(20)
+        return 7
+
+    async def scenario() -> None:
+        usage = ContainerUsage(0.0, 0, 0, 0.0, 0, 0, 0.0)
+        cgroups = mock.Mock(mode="none", usage=lambda name, now, processes: usage)
+        told: list[UsageSampled] = []
+        seldom = Seldom(measure, 20)
+        monitor = a_monitor(
+            told, containers=lambda: {"c1": False}, cgroups=cgroups, seldom={"log_bytes": seldom}
+        )
+        monitor.start()
+        await soon(lambda: asked, "it is being measured")
+        seen = len(told)
+        await soon(lambda: len(told) >= seen + 5, "everything else is measured meanwhile")
+        assert {one.usages["c1"].log_bytes for one in told} == {0} and len(asked) == 1
+        go_on.set()
+        took = time.monotonic() - asked[0]
+        await soon(lambda: any(one.usages["c1"].log_bytes == 7 for one in told), "then it is told")
+        await soon(lambda: len(asked) == 2, "and measured again")
+        assert asked[1] - asked[0] >= took / PART
+        with FULL:
+            await soon(lambda: seldom._due < math.inf and len(asked) >= 2, "without a thread it is later")
+        await monitor.stop()
 
     asyncio.run(scenario())
 

@@ -85,9 +85,11 @@ def by_application(containers: Sequence[ContainerReport]) -> dict[str, list[Cont
     return found
 
 
-def log_files(container_id: str, node_id: str, files: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
+def log_files(
+    container_id: str, node_id: str, files: Sequence[tuple[str, int, int]], more: bool
+) -> dict[str, Any]:
     """YARN's answer to ``GET …/containers/{id}/logs``; ``files`` are names, bytes, and times of change in epoch
-    milliseconds.
+    milliseconds; ``more``: there are others.
     """
     return {
         "containerLogsInfo": {
@@ -95,6 +97,7 @@ def log_files(container_id: str, node_id: str, files: Sequence[tuple[str, int, i
                 {"fileName": name, "fileSize": str(size), "lastModifiedTime": timestamp(changed)}
                 for name, size, changed in files
             ],
+            "yopp": {"more": more},
             "logAggregationType": "LOCAL",
             "containerId": container_id,
             "nodeId": node_id,

@@ -163,7 +163,7 @@ class NodePages:
         container_id = request.match_info["container"]
         directory = await self._data.log_directory(container_id)
         user = request.match_info.get("user", "-")
-        files = await asyncio.to_thread(logs.files_of, directory)
+        files, more = await asyncio.to_thread(logs.files_of, directory)
         parts = [tag("p", link(path("node", "container", container_id), container_id), class_="big")]
         if not files:
             parts.append(
@@ -178,6 +178,8 @@ class NodePages:
             note += [esc(f", {one.size} bytes; its last {TAIL_BYTES // 1024} KB:")] if begin else []
             log = tag("pre", "", class_="log", data_log=address, data_position=begin, tabindex="0")
             parts.append(section(one.name, join([tag("p", join(note), class_="more"), log])))
+        if more:
+            parts.append(tag("p", f"More files are in {directory}, and are not listed.", class_="empty"))
         return await self._page(request, "Logs", *parts, live=False)
 
     @route("GET", LOGS + "/{user}/{file}")
