@@ -241,7 +241,8 @@ class ExecutorSettings(Record, kw_only=True):
     """YARN's rule where the queue length is 0 and the queue policy BY_QUEUE_LEN: a guaranteed container starts at
     once whether it fits or not, because the ResourceManager has accounted for it."""
     refuse_oversized: bool = setting("yopp.nodemanager.refuse-oversized", True)
-    """End a container at once that needs more than the whole node. Otherwise it waits forever, as in YARN."""
+    """End a container at once that needs more than the whole node. Otherwise it waits forever, as at YARN's
+    NodeManager; YARN's ResourceManager grants no such container."""
     strict_resource_usage: bool = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage", False
     )

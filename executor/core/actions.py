@@ -468,7 +468,7 @@ class ContainerActions(ContainerBook):
             self._begin_pause(container)
 
     def _end_if_impossible(self, container: Container) -> bool:
-        """End it if this node could never run it. (YARN lets it wait forever.)"""
+        """End it if this node could never run it. (YARN's NodeManager lets it wait forever.)"""
         resource = container.resource
         waits = not self._settings.refuse_oversized or (
             self._forces_guaranteed and not container.is_opportunistic

@@ -256,6 +256,17 @@ def test_masters_take_no_more_than_their_part_and_one_always_starts() -> None:
     assert len(tiny.containers()) == 1
 
 
+def test_what_a_queue_without_capacity_uses_is_in_percent_of_the_cluster() -> None:
+    cluster = Cluster(queues=two(100))
+    cluster.node(total=Resource(1024, 2))
+    master = cluster.master(queue="b")
+    assert len(master.allocate(asks(2, ONE)).allocated) == 2
+    b, app = report(cluster, "b"), cluster.app(master.app_id)
+    assert (b.absolute_capacity, b.used_capacity, b.absolute_used_capacity) == (0, 100, 100)
+    assert (app.usage.queue_percent, app.usage.cluster_percent) == (100, 100)
+    assert report(cluster, "root").used_capacity == 100 and report(cluster, "a").used_capacity == 0
+
+
 # -- order ---------------------------------------------------------------------------------------------------
 
 

@@ -370,7 +370,8 @@ class QueueReport(Record):
     """A queue of guaranteed containers.
 
     ``capacity`` and ``maximum_capacity`` are in percent of the parent, the absolute ones of the cluster;
-    ``used_capacity`` is in percent of the queue's guaranteed capacity. ``guaranteed`` and ``maximum`` are the
+    ``used_capacity`` is in percent of the queue's guaranteed capacity, of the cluster where that is 0 (YARN divides by
+    the minimum allocation there). ``guaranteed`` and ``maximum`` are the
     absolute capacities as resources. ``opportunistic`` is what the opportunistic containers of its
     applications hold, which no queue limits. ``pending_containers`` are requested containers of both types,
     ``pending_guaranteed`` guaranteed ones only. ``containers`` are guaranteed ones; masters may hold

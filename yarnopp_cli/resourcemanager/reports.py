@@ -145,7 +145,7 @@ def _usage(app: RMApp) -> ApplicationResourceUsage:
         app.context,
         app,
         master=master.resource if master and not app.ended else Resource(),
-        queue_percent=100 * part / app.leaf.share if app.leaf.share > 0 else 0.0,
+        queue_percent=100 * part / (app.leaf.share or 1),
         cluster_percent=100 * part,
         preempted_memory_seconds=int(app.preempted_memory_seconds),
         preempted_vcore_seconds=int(app.preempted_vcore_seconds),

@@ -21,7 +21,7 @@ from ...records.requests import ApplicationSubmissionContext
 from ...settings.queues import DEFAULT_QUEUE, CapacitySchedulerSettings, QueueSettings, mappings_of
 from ..context import RMContext
 from ..entities import RMApp, RMAppAttempt
-from ..scheduler.queues import LeafQueue, Queue, QueueTree, total_of
+from ..scheduler.queues import LeafQueue, Queue, QueueTree, dominant_share, total_of
 
 QueueReader = Callable[
     [Mapping[str, str], CapacitySchedulerSettings],
@@ -280,7 +280,7 @@ class QueueService:
         leaves = [leaf for leaf in self._rm.scheduler.queues.leaves.values() if queue in leaf.line()]
         attempts = [attempt for leaf in leaves for attempt in leaf.attempts.values()]
         apps = [attempt.app for attempt in attempts]
-        settings, usage = queue.settings, queue.usage(self._rm.scheduler.total) if queue.share > 0 else 0.0
+        settings, used = queue.settings, 100 * dominant_share(queue.used, self._rm.scheduler.total)
         leaf = queue if isinstance(queue, LeafQueue) else None
         return made_of(
             QueueReport,
@@ -294,8 +294,8 @@ class QueueService:
             leaf=leaf is not None,
             absolute_capacity=queue.share * 100,
             absolute_maximum_capacity=queue.maximum_share * 100,
-            used_capacity=usage * 100,
-            absolute_used_capacity=usage * queue.share * 100,
+            used_capacity=used / (queue.share or 1),
+            absolute_used_capacity=used,
             running_applications=sum(app.state is YarnApplicationState.RUNNING for app in apps),
             maximum_applications=sum(map(self._maximum_applications, leaves)),
             ordering_policy=settings.ordering_policy if leaf else "utilization",
