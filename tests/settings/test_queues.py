@@ -142,7 +142,7 @@ def test_what_means_nothing_here_says_why(problems_of: Problems) -> None:
         (["default.capacity=101"], "default.capacity = 101", "expected a number from 0 to 100, found 101"),
         (["default.capacity=[memory=1]"], "default.capacity = ", 'expected a number from 0 to 100, found "'),
         (["default.state=DRAINING"], "default.state = DRAINING", "expected one of RUNNING, STOPPED"),
-        (["default.acl_submit_applications=ada staff"], "names groups: staff", "only users are supported"),
+        (["default.acl_submit_applications=ada x"], "names groups: x", "only users are supported"),
         (
             ["default.acl_application_max_priority=[group=a max_priority=1]"],
             "cannot be read",
@@ -159,7 +159,7 @@ def test_what_means_nothing_here_says_why(problems_of: Problems) -> None:
 def test_what_can_be_wrong_with_queues(
     problems_of: Problems, defines: list[str], says: str, because: str
 ) -> None:
-    problem = problems_of(defines=[f"{ROOT}.{define}" for define in defines])[0]
+    problem = problems_of(defines=["yarn.acl.enable=true", *(f"{ROOT}.{define}" for define in defines)])[0]
     assert isinstance(problem, InvalidPropertyError)
     assert says in problem.message and because in problem.because
     assert problem.message.startswith("-D: ")
@@ -168,6 +168,40 @@ def test_what_can_be_wrong_with_queues(
 def test_an_unknown_queue_is_told_with_the_nearest(problems_of: Problems) -> None:
     [problem] = problems_of(defines=[f"{ROOT}.defualt.state=RUNNING"])
     assert problem.hint == "did you mean root.default?"
+
+
+LEFTOVERS = {
+    f"{ROOT}.queues": "default,prod", f"{ROOT}.default.capacity": "40", f"{ROOT}.prod.capacity": "60",
+    f"{ROOT}.unfunded.capacity": "50", f"{ROOT}.old.x.capacity": "[memory=1024,vcores=1]",
+    f"{ROOT}.old.queues": "x", f"{ROOT}.ordering-policy": "priority-utilization",
+}  # fmt: skip
+
+
+def test_leftovers_of_a_distribution_are_ignored_in_xml_with_a_warning_and_refused_elsewhere(
+    load_with: Load, problems_of: Problems, write: Write
+) -> None:
+    """``root.unfunded`` is in most distributions' files, and 50 percent would be too much; YARN looks at none of it."""
+    body = "".join(f"<property><name>{n}</name><value>{v}</value></property>\n" for n, v in LEFTOVERS.items())
+    path = write("capacity-scheduler.xml", f"<configuration>\n{body}</configuration>\n")
+    configuration = load_with([path])
+    assert [queue.path for queue in configuration.queues()] == ["root", "root.default", "root.prod"]
+    names = (
+        f"{ROOT}.unfunded.capacity",
+        f"{ROOT}.old.x.capacity",
+        f"{ROOT}.old.queues",
+        f"{ROOT}.ordering-policy",
+    )
+    assert len(configuration.warnings) == 4
+    for warning, (place, name) in zip(
+        configuration.warnings, zip((5, 6, 7, 8), names, strict=True), strict=True
+    ):
+        assert warning.startswith(f"{path}:{place}: {name} is ignored: ")
+    assert f"{ROOT}.queues does not name that queue" in configuration.warnings[0]
+    toml = write("q.toml", "".join(f'"{name}" = "{value}"\n' for name, value in list(LEFTOVERS.items())[:4]))
+    [problem] = problems_of([toml])
+    assert "there is no queue root.unfunded" in problem.message
+    [warning] = load_with(defines=[f"{ROOT}.default.acl_submit_applications=ada staff"]).warnings
+    assert "yarn.acl.enable is false" in warning
 
 
 def test_an_acl_that_is_not_enforced_is_told(load_with: Load) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from yarnopp_cli.cli.app import run
 from yarnopp_cli.settings.loading import misspelt
 from yarnopp_cli.settings.rules import OPPORTUNISTIC, QUEUE_LENGTH
 
@@ -104,6 +105,62 @@ def test_the_documents_client_is_sent_to_the_amrmproxy(
     found = load_with([write("a.xml", site(f"<name>{name}</name><value>{address}</value>", *more))])
     assert found.value(name) == (address if kept else "")
     assert bool(found.warnings) is not kept
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "address", "value", "why"),
+    [
+        ("resourcemanager.webapp", "", "localhost:9088", "localhost:9088", ""),
+        (
+            "resourcemanager.webapp",
+            "localhost",
+            "${yarn.resourcemanager.hostname}:9088",
+            "localhost:9088",
+            "",
+        ),
+        ("resourcemanager.webapp", "", "${yarn.resourcemanager.hostname}:9088", "0.0.0.0:9088", ""),
+        (
+            "resourcemanager.webapp",
+            "m1.example.com",
+            "${yarn.resourcemanager.hostname}:80",
+            None,
+            "another cluster's",
+        ),
+        ("nodemanager.webapp", "", "${yarn.nodemanager.hostname}:9042", "0.0.0.0:9042", ""),
+        ("nodemanager.webapp", "", "[::1]:9042", "[::1]:9042", ""),
+        ("nodemanager.webapp", "", "n7.example.com:8042", None, "on the network"),
+        ("resourcemanager", "", "127.0.0.1:8032", "127.0.0.1:8032", ""),
+        ("resourcemanager", "", "${yarn.resourcemanager.hostname}:8032", None, "on loopback only"),
+        ("resourcemanager", "", "m1:8032", None, "another cluster's"),
+        (
+            "resourcemanager.scheduler",
+            "",
+            "${yarn.resourcemanager.hostname}:8030",
+            None,
+            "at the ResourceManager",
+        ),
+    ],
+)
+def test_an_address_counts_if_it_is_on_this_host(
+    load_with: Load, write: Write, capfd: pytest.CaptureFixture[str],
+    name: str, host: str, address: str, value: str | None, why: str,
+) -> None:  # fmt: skip
+    name = f"yarn.{name}.address"
+    more = [f"<name>yarn.resourcemanager.hostname</name><value>{host}</value>"] if host else []
+    path = write("a.xml", site(f"<name>{name}</name><value>{address}</value>", *more))
+    found = load_with([path])
+    assert (found.value(name), found.origin(name)) == (
+        (value, f"{path}:2") if value else (found.value(name), "default")
+    )
+    assert [warning for warning in found.warnings if name in warning and why in warning] == list(
+        found.warnings[:1] if why else []
+    )
+    assert run(["config", "check", path]) == 0
+    assert capfd.readouterr().out == f"{path}: " + (
+        f"no errors, {len(found.warnings)} warning{'s' * (len(found.warnings) > 1)}\n"
+        if found.warnings
+        else "ok\n"
+    )
 
 
 def test_xml_is_known_by_its_beginning_too(load_with: Load, write: Write) -> None:

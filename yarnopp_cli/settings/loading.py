@@ -27,8 +27,17 @@ from ..errors import (
 from .declarations import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE, declared
 from .entries import Entry
 from .files import chosen_files, home_of, read_file, user_of
-from .queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
-from .rules import AMRM_PROXY, DEFAULT, Values, contradictions, doubts, of_another_cluster
+from .queues import ACL_ENABLE, QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
+from .rules import (
+    ADDRESSES,
+    AMRM_PROXY,
+    DEFAULT,
+    HOST_NAMES,
+    Values,
+    contradictions,
+    doubts,
+    why_not_here,
+)
 from .suggest import nearest, printable, printable_path
 from .values import (
     ExpansionError,
@@ -353,14 +362,15 @@ class _Layers:
             one for one in (self.chosen.get(AMRM_PROXY), *reading.entries) if one and one.name == AMRM_PROXY
         ]
         proxy = proxies[-1].value if proxies else PROPERTIES[AMRM_PROXY].default
-        for entry in reading.entries:
+        for entry in sorted(reading.entries, key=lambda one: one.name in ADDRESSES):
+            if entry.from_xml and entry.name in ADDRESSES:
+                entry = replace(entry, value=self._with_host(str(entry.value)))
             if declared(entry.name) is None:
                 self._add_stranger(entry, ignored)
             elif entry.name in final:
                 first = self.chosen[entry.name].origin
                 self.warnings.append(f"{entry.origin}: {entry.name} is ignored: it is final in {first}")
-            elif entry.from_xml and of_another_cluster(entry.name, entry.value, proxy):
-                why = "it names another cluster's ResourceManager"
+            elif entry.from_xml and (why := why_not_here(entry.name, entry.value, proxy)):
                 self.warnings.append(f"{entry.origin}: {entry.name} is ignored: {why}")
             else:
                 self.chosen[entry.name] = entry
@@ -368,6 +378,26 @@ class _Layers:
             names = ", ".join(printable(name) for name in ignored[:3]) + (", …" if len(ignored) > 3 else "")
             noun = "1 property that means" if len(ignored) == 1 else f"{len(ignored)} properties that mean"
             self.warnings.append(f"{printable_path(path)}: ignored {noun} nothing to yopp ({names})")
+
+    def _with_host(self, address: str) -> str:
+        """An address with its variables replaced, as far as Hadoop's files define these."""
+
+        def lookup(variable: str) -> str | None:
+            return self.strangers.get(variable, HOST_NAMES.get(variable))
+
+        try:
+            return expand(address, lookup)
+        except ExpansionError:
+            return address
+
+    def _leave_out_strays(self) -> None:
+        """Leave out what a Hadoop file says of queues that there are not: files of distributions hold leftovers. What
+        has no effect is named in a warning, as in ``add_file``."""
+        from .queue_properties import strays_of
+
+        texts = {name: str(entry.value) for name, entry in self.chosen.items() if entry.from_xml}
+        for name, why in strays_of(texts, {name: str(one.value) for name, one in self.chosen.items()}):
+            self.warnings.append(f"{self.chosen.pop(name).origin}: {name} is ignored: {why}")
 
     def _add_stranger(self, entry: Entry, ignored: list[str]) -> None:
         refusal = _refusal(entry.name)
@@ -420,6 +450,8 @@ class _Layers:
                 return user_of(environ)
             return environment_variable(variable, environ.get)
 
+        if any(entry.from_xml and name.startswith(QUEUE_PREFIX) for name, entry in self.chosen.items()):
+            self._leave_out_strays()
         for name, other in FALLBACKS.items():
             if name not in self.chosen and other in self.chosen:
                 self.chosen[name] = Entry(name, self.chosen[other].value, self.chosen[other].origin)
@@ -500,7 +532,7 @@ def read_queues(
             values[name] = from_text(known, text)
         except Refused as error:
             raise _refused_queues(f"{name[:200]} has a wrong value", str(error)) from None
-    root, problems = queue_tree(values)
+    root, problems = queue_tree({**values, ACL_ENABLE: capacity.acl_enable})
     if problems:
         raise _refused_queues(problems[0].message, problems[0].because, problems[0].hint)
     bounds = {

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 from executor.light import replace
 from executor.settings import Property, properties_of
 
-from .queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings, priorities_of
+from .queues import (
+    ACL_ENABLE,
+    DEFAULT_QUEUE,
+    DEFAULT_QUEUES,
+    QUEUE_PREFIX,
+    ROOT,
+    QueueSettings,
+    priorities_of,
+)
 from .suggest import nearest, printable
 
 _SUM_TOLERANCE = 0.01
@@ -109,6 +117,24 @@ def nearest_name(name: str) -> str | None:
     return f"{QUEUE_PREFIX}{path}.{near}" if near and _PATH.fullmatch(path) else None
 
 
+def strays_of(texts: Mapping[str, str], all_texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Those of ``texts``, properties by full name, that have no effect, and why: of queues that the lists in
+    ``all_texts`` do not name, and the only order of queues that there is."""
+    known, found = {ROOT}, []
+    for path in (paths := [ROOT]):  # which grows meanwhile
+        below = all_texts.get(f"{QUEUE_PREFIX}{path}.queues", DEFAULT_QUEUE if path == ROOT else "")
+        paths += {f"{path}.{name.strip()}" for name in below.split(",") if name.strip()} - known
+        known.update(paths)
+    for name, text in texts.items():
+        path, key = split(name) or ("", "")
+        parent = path.rpartition(".")[0]
+        if key == "ordering-policy" and text.strip() in ("utilization", "priority-utilization"):
+            found.append((name, UNSUPPORTED["priority"]))
+        elif path and path not in known:
+            found.append((name, f"{QUEUE_PREFIX}{parent}.queues does not name that queue"))
+    return found
+
+
 def queue_tree(values: Mapping[str, Any]) -> tuple[QueueSettings, list[Problem]]:
     """The queues that these properties (by full name) make, and everything that is wrong with them.
 
@@ -120,7 +146,7 @@ def queue_tree(values: Mapping[str, Any]) -> tuple[QueueSettings, list[Problem]]
             given.setdefault(parts[0], {})[parts[1]] = value
     if not given:
         return DEFAULT_QUEUES, []
-    tree = _Tree(given)
+    tree = _Tree(given, acls=bool(values.get(ACL_ENABLE)))
     root = tree.queue(ROOT, ROOT, stopped=False, spared=False)
     known = [queue.path for queue in root]
     for path in given.keys() - set(known):
@@ -136,10 +162,12 @@ def queue_tree(values: Mapping[str, Any]) -> tuple[QueueSettings, list[Problem]]
 
 
 class _Tree:
-    """Queues in the making: what each path is ``given``, by key, and what is wrong with it."""
+    """Queues in the making: what each path is ``given``, by key, and what is wrong with it. Without ``acls``, access
+    lists have no effect, and so no faults."""
 
-    def __init__(self, given: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, given: Mapping[str, Mapping[str, Any]], *, acls: bool) -> None:
         self.given = given
+        self._acls = acls
         self.problems: list[Problem] = []
 
     def wrong(self, path: str, key: str, message: str, because: str, hint: str = "") -> None:
@@ -227,7 +255,7 @@ class _Tree:
         if text == "*":
             return None
         users, _, groups = text.partition(" ")
-        if groups.strip():
+        if groups.strip() and self._acls:
             self.wrong(
                 path,
                 key,

@@ -16,6 +16,7 @@ ROOT = "root"
 QUEUE_PREFIX = "yarn.scheduler.capacity."
 """The beginning of the names of all properties of queues; <queue-path> is the path of a queue."""
 DEFAULT_QUEUE = "default"
+ACL_ENABLE = "yarn.acl.enable"
 
 
 class CapacitySchedulerSettings(Record, kw_only=True):
@@ -34,7 +35,7 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     name means every user, and as a queue the queue with the user's name. The first match counts."""
     queue_mappings_override: bool = setting("yarn.scheduler.capacity.queue-mappings-override.enable", False)
     """Mappings also apply to applications that name a queue; otherwise only to those that name `default`."""
-    acl_enable: bool = setting("yarn.acl.enable", False)
+    acl_enable: bool = setting(ACL_ENABLE, False)
     """Whether acl_submit_applications and acl_administer_queue of the queues are enforced."""
     preemption_enabled: bool = setting("yarn.resourcemanager.scheduler.monitor.enable", False)
     """Preempt guaranteed containers of queues above their capacity when another queue is below its own and asks for

@@ -11,7 +11,7 @@ from executor.light import Record
 
 from ..errors import ConfigurationError, InvalidPropertyError
 from .declarations import by_port
-from .queues import QUEUE_PREFIX, mappings_of, weights_of
+from .queues import ACL_ENABLE, QUEUE_PREFIX, mappings_of, weights_of
 from .suggest import printable
 from .values import Value, to_text
 
@@ -25,30 +25,33 @@ _VMEM_CHECK = "yarn.nodemanager.vmem-check-enabled"
 _MONITOR = "yarn.nodemanager.container-monitor.enabled"
 _MAPPINGS = "yarn.scheduler.capacity.queue-mappings"
 _WEIGHTS = "yopp.resourcemanager.opportunistic-share.user-weights"
-_ACL_ENABLE = "yarn.acl.enable"
 _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
 SCHEDULER_ADDRESS = "yarn.resourcemanager.scheduler.address"
 RM_ADDRESS = "yarn.resourcemanager.address"
 AMRM_PROXY = "yarn.nodemanager.amrmproxy.address"
-OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
-    {
-        RM_ADDRESS,
-        SCHEDULER_ADDRESS,
-        "yarn.resourcemanager.webapp.address",
-        "yarn.nodemanager.webapp.address",
-    }
-)
-"""In a Hadoop site file these tell where that cluster's RM is, so that from XML they are ignored with a
-warning."""
+_RM_PAGES, _NM_PAGES = "yarn.resourcemanager.webapp.address", "yarn.nodemanager.webapp.address"
+ADDRESSES = frozenset({RM_ADDRESS, SCHEDULER_ADDRESS, _RM_PAGES, _NM_PAGES})
+"""In a Hadoop site file, these hold if they are on this host; else they tell where that cluster's daemons are."""
+HOST_NAMES = {"yarn.resourcemanager.hostname": "0.0.0.0", "yarn.nodemanager.hostname": "0.0.0.0"}
+"""Hadoop's variables in these, with their defaults."""
 
 
-def of_another_cluster(name: str, value: object, amrm_proxy: object) -> bool:
-    """Whether a property of a Hadoop site file tells where that cluster's daemons are. The scheduler's address does
-    not if it is the port of ``amrm_proxy`` on this host: that is YARN's way to send a client to the AMRMProxy."""
+def why_not_here(name: str, value: object, amrm_proxy: object) -> str:
+    """Why an address of a Hadoop site file has no effect; "" if it has one. The scheduler's has one if it is the port
+    of ``amrm_proxy`` on this host: that is YARN's way to send a client to the AMRMProxy."""
     host, _, port = str(value).strip().rpartition(":")
     here = host in ("localhost", "[::1]") or host.startswith("127.")
-    proxy = name == SCHEDULER_ADDRESS and here and port == str(amrm_proxy).strip().rpartition(":")[2]
-    return name in OF_ANOTHER_CLUSTER and value not in ("", None) and not proxy
+    every = host in ("0.0.0.0", "[::]", "::")
+    if name not in ADDRESSES or value in ("", None):
+        return ""
+    if name == SCHEDULER_ADDRESS and (here or every):
+        proxy = here and port == str(amrm_proxy).strip().rpartition(":")[2]
+        return "" if proxy else "masters find their scheduler at the ResourceManager"
+    if here or (every and name != RM_ADDRESS):
+        return ""
+    if every or name == _NM_PAGES:
+        return "it is an address on the network, and yopp listens on loopback only"
+    return "it names another cluster's ResourceManager"
 
 
 class Values(Record):
@@ -225,8 +228,8 @@ def doubts(values: Values) -> list[str]:
         found.append(
             f"{values.shown(_VMEM_CHECK)} has no effect: {_MONITOR} is false, so nothing is measured"
         )
-    if not values.values[_ACL_ENABLE]:
+    if not values.values[ACL_ENABLE]:
         acls = [name for name in values.values if name.startswith(QUEUE_PREFIX) and ".acl_" in name]
         if any(values.shown(name).partition(" = ")[2][:2] != "* " for name in acls):
-            found.append(f"{values.shown(acls[0])} has no effect: {_ACL_ENABLE} is false")
+            found.append(f"{values.shown(acls[0])} has no effect: {ACL_ENABLE} is false")
     return found

@@ -13,8 +13,10 @@ from ...settings.declarations import PROPERTIES, declared
 from ...settings.files import candidate_sites, check_file, chosen_files
 from ...settings.loading import Configuration, Findings, default_value, examine
 from ...settings.rules import DEFAULT
+from ...settings.suggest import printable_path
 from ...settings.values import to_text
 from ...views.columns import Column, default_columns
+from ...views.text import number_of
 from ..frame import output as out
 from ..frame.command import Needs, command
 from ..frame.options import Annotated, Words, argument, option
@@ -102,8 +104,15 @@ def check(session: Session, files: Files = None) -> int:
         if not findings.problems and printer.form == "name" and not printer.quiet:
             printer.ids(findings.sources)
         elif not findings.problems and not printer.quiet:
-            printer.text("\n".join(f"{source}: ok" for source in findings.sources))
+            printer.text("\n".join(f"{source}: {_verdict(source, findings)}" for source in findings.sources))
     return code
+
+
+def _verdict(source: str, findings: Findings) -> str:
+    """What is said of a file without errors: of its own warnings, and of those about no file."""
+    others = tuple(printable_path(one) + ":" for one in findings.sources if one != source)
+    number = sum(not (others and warning.startswith(others)) for warning in findings.warnings)
+    return f"no errors, {number_of(number, 'warning')}" if number else "ok"
 
 
 @command("config path", "yopp config path", "yopp config path --json", needs=Needs.QUIET_HOST)

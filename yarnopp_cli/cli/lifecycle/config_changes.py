@@ -20,7 +20,7 @@ from ...settings.entries import Entry
 from ...settings.files import candidate_sites, chosen_files, named_files, read_file
 from ...settings.loading import Configuration, default_value, examine, load, unknown_property
 from ...settings.refused import REFUSED
-from ...settings.rules import AMRM_PROXY, of_another_cluster
+from ...settings.rules import AMRM_PROXY, why_not_here
 from ...settings.suggest import nearest
 from ...settings.toml import read_toml
 from ...settings.values import Refused, Value, from_text, quoted, to_text
@@ -220,9 +220,9 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
             return left("it is what yopp does anyway" if refusal.stands(text) else refusal.because)
         near = nearest(entry.name, PROPERTIES, cutoff=0.93)
         return left(f"unknown; did you mean {near}?" if near else "yopp does not use it")
-    if of_another_cluster(entry.name, text, configuration.value(AMRM_PROXY)):
-        return left("it names another cluster's ResourceManager")
     if configuration.origin(entry.name) != entry.origin:
+        if why := why_not_here(entry.name, text, configuration.value(AMRM_PROXY)):
+            return left(why)
         return left(f"{configuration.origin(entry.name)} takes precedence")
     value = configuration.value(entry.name)
     remarks = ["the default"] if value == default_value(known, configuration.state_dir) else []
