@@ -9,8 +9,6 @@ import io
 import os
 import sys
 
-PROC = "/proc/self"
-
 
 def environment() -> dict[str, str]:
     """The variables with which this process was started; of equal names the first, as for getenv(3).
@@ -18,17 +16,13 @@ def environment() -> dict[str, str]:
     ``os.environ`` also has what Python adds before it runs any code (LC_CTYPE, PEP 538). It is all that is known
     without /proc, and where the kernel does not show the file, as for a program that its user may not read.
     """
-    return {os.fsdecode(name): os.fsdecode(value) for name, value in _environment().items()}
-
-
-def _environment() -> dict[bytes, bytes]:
     try:
-        with open(f"{PROC}/environ", "rb") as file:
+        with open("/proc/self/environ", "rb") as file:
             entries = file.read().split(b"\0")
     except OSError:
-        return dict(os.environb)
-    found: dict[bytes, bytes] = {}
-    for name, equals, value in (entry.partition(b"=") for entry in entries):
+        return dict(os.environ)
+    found: dict[str, str] = {}
+    for name, equals, value in (os.fsdecode(entry).partition("=") for entry in entries):
         if name and equals:
             found.setdefault(name, value)
     return found
@@ -50,9 +44,9 @@ def use_utf8() -> None:
     """
     if sys.getfilesystemencoding() != "utf-8":
         try:
-            with open(f"{PROC}/cmdline", "rb") as file:
+            with open("/proc/self/cmdline", "rb") as file:
                 program, *words = file.read().split(b"\0")[:-1]
-            os.execve(sys.executable, [program, b"-Xutf8", *words], _environment())
+            os.execv(sys.executable, [program, b"-Xutf8", *words])  # Python adds no variable in such a locale
         except (OSError, ValueError):
             pass  # without /proc, the encoding of the locale remains
     for stream in (sys.stdin, sys.stdout, sys.stderr):

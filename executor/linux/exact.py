@@ -1,7 +1,7 @@
 """Runs a command with variables that no shell passes on: those with names that a shell sets itself, or cannot parse.
 
-A program of the container: ``python -I -S /proc/self/fd/N COMMAND [ARGUMENT...]``, where N is this file. The variables
-come packed into one environment variable, never on a command line, which all users of the host can read.
+A program of the container: ``python -I -S FILE COMMAND [ARGUMENT...]``, where FILE is this one, or its descriptor. The
+variables come packed into one environment variable, never on a command line, which all users of the host can read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,19 @@ import sys
 
 CARRIER = "YOPP_SHIM_VARIABLES"
 """The variable that carries the others."""
+
+
+SHELLS_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD"})
+"""Variables that a shell sets itself, ignoring its environment; and those that the shim sets."""
+
+
+def odd_in(environment: dict[str, str]) -> dict[str, str]:
+    """The variables of an environment that a shell would not pass on as they are."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in SHELLS_OWN or not (name.isascii() and name.isidentifier())
+    }
 
 
 def packed(variables: dict[str, str], environment: dict[str, str]) -> str:
@@ -54,5 +67,6 @@ def run(words: list[str], environment: dict[bytes, bytes]) -> int:
 
 
 if __name__ == "__main__":
-    os.close(int(sys.argv[0].rpartition("/")[2]))  # this program
+    if sys.argv[0].startswith("/proc/self/fd/"):
+        os.close(int(sys.argv[0].rpartition("/")[2]))  # this program (``keeping.py``)
     sys.exit(run(sys.argv[1:], unpacked(dict(os.environb))))

@@ -16,7 +16,6 @@ import fcntl
 import logging
 import marshal
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -46,9 +45,6 @@ EXIT_CODES = range(256)
 SHIM_NAME = "shim.sh"
 SHIM = os.fspath(Path(__file__).with_name(SHIM_NAME))
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD"})
-"""Variables that a shell sets itself, ignoring its environment; and those that the shim sets."""
 _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
 """Variables that shells other than dash add to the environment."""
 
@@ -254,11 +250,7 @@ class ShimLauncher:
     ) -> tuple[list[str], dict[str, str], list[int]]:
         """The command, the environment for its shim, and the descriptors that it inherits. If the shell would change
         that environment, a program that restores it is put before the command."""
-        odd = {
-            name: value
-            for name, value in environment.items()
-            if name in _SHELL_OWN or not _IDENTIFIER.match(name)
-        }
+        odd = exact.odd_in(environment)
         added: list[str] = []
         if not self._clean:
             added = [word for name in _SHELL_VARIABLES if name not in environment for word in ("-u", name)]

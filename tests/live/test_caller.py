@@ -248,3 +248,27 @@ def test_a_command_submitted_over_rest_has_no_variable_of_its_master(yopp: Yopp,
             name for name in found if "ATTEMPT" not in name and name not in ("_", "SHLVL", "OLDPWD")
         } == names
         told.unlink()
+
+
+def test_a_shell_of_yopps_own_before_the_command_changes_no_variable(cluster: Yopp, tmp_path: Path) -> None:
+    mine = {
+        "BASH_FUNC_f%%": "() {  echo a function\n}",
+        "IFS": "x",
+        "OPTIND": "3",
+        "A.b": "1",
+        "PATH": "/usr/bin:/bin",
+    }
+    mine |= {"out": "1", "err": "2", "job": "3", "document": "4", "root": "5"}
+    mine |= {name: cluster.environment[name] for name in ("PYTHONPATH", "YOPP_RUN_DIR")}
+    data, log = tmp_path / "data", tmp_path / "log"
+    data.write_text("read\n")
+    reads, writes = ("--stdin", str(data)), ("--results", f"{tmp_path}/out", "--joblog", str(log))
+    assert variables(called(cluster, mine, *reads, "env", "-0")) == mine
+    assert called(cluster, mine, *reads, "bash", "-c", "f; cat") == b"a function\nread\n"
+    called(cluster, mine, *writes, "env", "-0")
+    assert variables((tmp_path / "out/1/stdout").read_bytes()) == mine
+    called(
+        cluster, mine, *reads, "--results", f"{tmp_path}/{{task}}-{{1}}", "printenv", ":::", "OPTIND", "job"
+    )
+    assert [(tmp_path / name).read_text() for name in ("1-OPTIND", "2-job")] == ["3\n", "3\n"]
+    assert log.read_text().endswith("\tenv -0\n")

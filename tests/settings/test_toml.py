@@ -204,11 +204,6 @@ def test_two_spellings_of_one_name_in_one_file(problems_of: Problems, write: Wri
     [
         ("a = 1\nb = \n", ":2:5", "Invalid value"),
         ("a 1", ":1:3", "Expected '=' after a key in a key/value pair"),
-        (
-            "a = 1\n\tb\u00a0= 1\n",
-            ":2:3",
-            "Expected '=' after a key in a key/value pair; the line has U+00A0 (no-break space)",
-        ),
         ("[yarn\n", ":1:6", "Expected ']' at the end of a table declaration"),
         ("x = 'a", ":1:7", 'Expected "\'"'),
         ("a = 1\na = 2\n", ":", "Cannot overwrite a value"),

@@ -49,8 +49,6 @@ PLACE_SECONDS: Final = 2.0
 """How often a daemon checks that commands can find it."""
 AGAIN_SECONDS: Final = 0.5
 """How soon it checks again when a file is missing."""
-_PYTHONS: Final = {signal.SIGPIPE, signal.SIGXFSZ}
-"""What Python ignores, and restores in its children."""
 GARBAGE: Final = (20_000, 20, 50)
 """The thresholds of gc: how many new objects cause a collection, and how often older ones are collected.
 Hardly any garbage is in cycles."""
@@ -141,8 +139,9 @@ class DaemonProcess:
             loop.add_signal_handler(number, asked, number.name)
         # This handler does nothing; SIG_IGN would be inherited by every container.
         loop.add_signal_handler(signal.SIGHUP, LOG.info, "SIGHUP is ignored")
-        # So would be what the starter ignores (nohup, a shell's background job) or blocks.
-        for number in signal.valid_signals() - _PYTHONS:
+        # So would be what the starter ignores (nohup, a shell's background job) or blocks. Python restores in its
+        # children what itself ignores.
+        for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
             if signal.getsignal(number) is signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -41,27 +41,26 @@ def check_text(words: Sequence[str], what: str, shown: Callable[[str], str] = st
     makes the text for the error.
     """
     for word in words:
-        try:
-            word.encode()
-        except UnicodeEncodeError:
+        if not _is_utf8(word):
             raise UsageError(
                 f"{what} {os.fsencode(shown(word))!r} is not UTF-8",
                 because="jobs are submitted, stored and shown as UTF-8 text",
                 hint="re-encode it; a script, or a file for --stdin, may hold any bytes",
-            ) from None
+            )
 
 
 def portable_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The variables that can be encoded in UTF-8, and the names of the others."""
-    kept, dropped = {}, []
-    for name, value in environment.items():
-        try:
-            name.encode()
-            value.encode()
-            kept[name] = value
-        except UnicodeEncodeError:
-            dropped.append(name.encode(errors="backslashreplace").decode())
-    return kept, dropped
+    kept = {name: value for name, value in environment.items() if _is_utf8(f"{name}={value}")}
+    return kept, [name.encode(errors="backslashreplace").decode() for name in environment if name not in kept]
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_directory(path: str) -> str:

@@ -105,10 +105,9 @@ def commands_of(path: str, find: Callable[[str], object] | None) -> Iterator[tup
         text = line.strip(BLANKS)
         if not text or text.startswith("#"):
             continue
-        if find is None:
-            if marks := unseen(re.split(f"[{BLANKS}]", text, maxsplit=1)[0]):
-                raise bad_line(path, number, f"its first word has {marks}", ANEW)
-        else:
+        if find is None and (marks := unseen(re.split(f"[{BLANKS}]", text, maxsplit=1)[0])):
+            raise bad_line(path, number, f"its first word has {marks}", ANEW)
+        if find is not None:
             try:
                 program = words_of(text)[0]
             except ValueError as error:

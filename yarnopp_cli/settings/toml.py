@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import tomli
 
-from ..errors import ConfigurationError, unseen
+from ..errors import ConfigurationError
 from .entries import Entry, Reading
 from .suggest import printable_path
 
@@ -91,8 +91,6 @@ def _syntax_error(error: Exception, text: str, shown: str) -> ConfigurationError
         lines = text.split("\n")
         where = f"{shown}:{len(lines)}:{len(lines[-1]) + 1}"
     because = printable_path(_PLACE.sub("", message))
-    if place.group(1) and (marks := unseen(text.split("\n")[int(place.group(1)) - 1].replace("\t", ""))):
-        because += f"; the line has {marks}"
     return ConfigurationError(f"{where}: not a TOML document", because=because, hint=hint)
 
 

@@ -15,9 +15,10 @@ from ...errors import UsageError
 from ...masters.commands import Tasks
 from ...masters.sweeps import has_mark, highest_source, values_of, with_values
 
-_JOB = """job=${CONTAINER_ID#container_}; case $job in e*) job=${job#*_}; esac; job=application_${job%_*_*}"""
-_INTO = """case $out in */*) mkdir -p -- "${out%/*}" || exit 125; esac
-exec "$@" >"$out" 2>"$err"
+# No caller exports variables of these names: the command would get them with other values.
+_JOB = """__job=${CONTAINER_ID%_*_*}; __job=application_${__job#"${__job%_*_*}_"}"""
+_INTO = """case $__out in */*) mkdir -p -- "${__out%/*}" || exit 125; esac
+exec "$@" >"$__out" 2>"$__err"
 """
 _LONGEST_NAME = 255 - len(".err")
 """Bytes of the name of a file of output (NAME_MAX), beside which there is one of stderr."""
@@ -34,8 +35,9 @@ def into_files(tasks: Tasks, pattern: str, directory: str) -> Tasks:
     pieces = _OWN.split(file)
     literal, own = pieces[::2], pieces[1::2]
     # no ${1}, which would be a mark
-    parts = ["out=$1; shift", *(f"out=$out${'job' if one == 'job' else 'YOPP_TASK'}$1; shift" for one in own)]
-    err = "err=$out.err" if marked else "err=${out%/*}/stderr"
+    names = ["__job" if one == "job" else "YOPP_TASK" for one in own]
+    parts = ["__out=$1; shift", *(f"__out=$__out${name}$1; shift" for name in names)]
+    err = "__err=$__out.err" if marked else "__err=${__out%/*}/stderr"
     script = "\n".join((_JOB, *parts, err, _INTO))
     prefix = ("/bin/sh", "-c", script, "yopp", *literal)
     tasks = replace(tasks, results=os.path.join(directory, file))

@@ -37,7 +37,7 @@ from ..frame.options import (
 from ..frame.session import Session
 from .common import Count, Detach, Gpus, Resources, both_types, check_size, others_of, tags
 from .kept import KeepOrder, Kept, NoPrefix
-from .variables import assignments, surroundings, surroundings_of, with_values
+from .variables import assignments, past_shells, surroundings, surroundings_of, with_values
 
 if TYPE_CHECKING:
     from ...jobs.client import JobClient
@@ -449,13 +449,16 @@ def run(
         with kept.log(tasks) as log:
             return start(session, client, planned, submission, replace(shown, log=log), detach=detach, **more)
 
+    inner = tasks  # the job log has the command as it was typed
+    if program.stdin is not None or program.pipe or kept.results is not None:
+        inner, environment = past_shells(tasks, environment)
     if program.stdin is None and not program.pipe:
-        code = submit(tasks)
+        code = submit(inner)
         program.check_input(session.printer)
         return code
     from .inputs import fed
 
-    with fed(tasks, program.stdin, program.pieces(detach=detach), directory or "", session.run_dir) as given:
+    with fed(inner, program.stdin, program.pieces(detach=detach), directory or "", session.run_dir) as given:
         return submit(given)
 
 

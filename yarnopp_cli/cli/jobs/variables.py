@@ -6,14 +6,15 @@ Decisions: caller-environment.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Sequence
 
-from executor.light import suppress
+from executor.light import replace, suppress
 
 from ... import started
 from ...errors import EXIT_NOT_PERMITTED, UsageError, YoppError, reason_of
 from ...jobs.commands import check_directory, check_text, portable_environment, without_value
-from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE
+from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, Tasks
 from ...records.jobs import ARGS_VARIABLE
 from ..frame.output import Printer
 
@@ -58,6 +59,22 @@ def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[st
     asked = assignments(env)
     refuse_owned(asked)
     return asked, None if cwd is None else check_directory(cwd)
+
+
+def past_shells(tasks: Tasks, environment: dict[str, str]) -> tuple[Tasks, dict[str, str]]:
+    """The same for tasks whose command a shell of ours will execute: what no shell passes on (exported functions of
+    bash) goes past it."""
+    from executor.linux import exact
+
+    odd = exact.odd_in(environment)
+    if not odd or not tasks.command:
+        return tasks, environment
+    command = (sys.executable, "-I", "-S", "-Xutf8", exact.__file__, *tasks.command)
+    name = tasks.name or tasks.command[0].rpartition("/")[2]
+    others = {name: value for name, value in environment.items() if name not in odd}
+    return replace(tasks, command=command, name=name), others | {
+        exact.CARRIER: exact.packed(odd, environment)
+    }
 
 
 def refuse_owned(asked: Collection[str]) -> None:
