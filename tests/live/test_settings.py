@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import Yopp
+from .conftest import ROOT, Yopp
 
 pytestmark = pytest.mark.live
 
@@ -27,3 +27,27 @@ def test_daemons_that_are_started_alone_warn_as_up_does(yopp: Yopp) -> None:
     assert f"{QUEUE}" in yopp("rm", "start", *doubtful).stderr
     size = ("--memory", "512", "--vcores", "1")
     assert "has no effect" in yopp("nm", "start", *size, *doubtful).stderr
+
+
+def test_jobs_have_what_the_cluster_was_started_with(yopp: Yopp) -> None:
+    """YARN's rules for maps and for preempted containers of the shell are those of jobs, not of daemons."""
+    rules = str(ROOT / "configs" / "yarn-rules.toml")
+    yopp(
+        "up",
+        "--conf",
+        rules,
+        "--vcores",
+        "2",
+        "--memory",
+        "2048",
+        "-Dyarn.scheduler.minimum-allocation-mb=512",
+    )
+    of_pi = ("pi", "-Dmapreduce.job.num-opportunistic-maps-percent=40")
+    assert "ran 40 opportunistic, 11 guaranteed" in yopp(*of_pi, "50", "1").stderr
+    assert "ran 20 opportunistic" in yopp(*of_pi, "-Dyopp.pi.opportunistic-maps=SPREAD", "50", "1").stderr
+    shown = yopp("config", "get", "yopp.dshell.preempted-counts-as-failed")
+    assert shown.stdout == "true\n" and "of the cluster that runs" in shown.stderr
+    assert (
+        "of 100 MB, 1 vcore (allocated as 512 MB, 1 vcore: "
+        in yopp("run", "--memory", "100", "--dry-run", "true").stdout
+    )

@@ -191,3 +191,33 @@ def test_every_problem_of_a_load_is_a_configuration_error(tmp_path: Path) -> Non
     with pytest.raises(ConfigurationError) as raised:
         load([str(tmp_path / "none")], [], environ={}, state_dir="/s")
     assert raised.value.exit_code == 78
+
+
+def test_a_job_has_what_its_cluster_was_started_with_below_what_its_command_names(
+    load_with: Load, write: Write
+) -> None:
+    maps, tries, least, reduces = (
+        "yopp.pi.opportunistic-maps", "mapreduce.map.maxattempts", "yarn.scheduler.minimum-allocation-mb",
+        "mapreduce.reduce.maxattempts",
+    )  # fmt: skip
+    site = write(
+        "site.toml",
+        f'"{tries}" = 2\n"{least}" = 7\n"{reduces}" = 3\n"yarn.scheduler.capacity.root.queues" = "a"\n',
+    )
+    rules = write("rules.toml", f'"{maps}" = "FIRST_OF_HUNDRED"\n"{reduces}" = 9\n')
+    running = load_with([rules], [f"{tries}=5"])
+    own = load_with([site], [f"{maps}=SPREAD"])
+    found = own.beside(running.to_json(), named=False)
+    assert [found.value(name) for name in (maps, tries, least, reduces)] == ["SPREAD", 5, 1024, 9]
+    assert found.origin(tries) == "the running cluster (-D)" and found.origin(least) == "default"
+    assert not found.patterned_properties() and not found.differences(
+        load_with([rules], [f"{tries}=5", f"{maps}=SPREAD"])
+    )
+    named = own.beside(running.to_json(), named=True)
+    assert [named.value(name) for name in (maps, tries, least, reduces)] == ["SPREAD", 2, 7, 3]
+    assert load_with().beside(running.to_json(), named=False).value(maps) == "FIRST_OF_HUNDRED"
+    newer = load_with([write("rules.toml", f'"{reduces}" = 1\n"{least}" = 3\n')])
+    assert newer.beside(running.to_json(), named=False).value(reduces) == 1, "the cluster had read this file"
+    assert newer.beside(running.to_json(), named=False).value(least) == 1024, "a daemon has not read it again"
+    with pytest.raises(ConfigurationError, match="damaged"):
+        own.beside('{"properties": {"x": 1}}', named=False)

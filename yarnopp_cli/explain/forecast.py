@@ -79,6 +79,8 @@ class Forecast:
     where that is the reason; ``later`` belong to later phases. ``refused``: opportunistic containers are
     switched off.
 
+    ``rounded``: the size that is allocated for each that the minimum allocation makes larger.
+
     ``held`` of the waiting ones wait for nodes that are large enough but accept no new containers, for the
     reasons in ``unusable``.
     """
@@ -91,6 +93,7 @@ class Forecast:
     because: Reason | None = None
     refused: bool = False
     later: int = 0
+    rounded: dict[Resource, Resource] = field(default_factory=dict)
 
 
 def forecast(
@@ -111,6 +114,8 @@ def forecast(
     first, *others = job.phases
     result = Forecast([_place(here) for here in snapshots(nodes, live).values() if _serves(here.node)])
     result.later = sum(phase.size for phase in others)
+    sizes = {task.resource: _rounded(task.resource, minimum) for phase in job.phases for task in phase.tasks}
+    result.rounded = {asked: size for asked, size in sizes.items() if size != asked}
     if not opportunistic and any(task.execution_type is ExecutionType.OPPORTUNISTIC for task in first.tasks):
         result.refused = True
         return result

@@ -24,7 +24,15 @@ from ..errors import (
     RemoteError,
     UnknownPropertyError,
 )
-from .declarations import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE, declared
+from .declarations import (
+    DIRECTORIES,
+    FALLBACKS,
+    PROPERTIES,
+    PROPERTIES_OF,
+    STATE_DIR_VARIABLE,
+    ApplicationSettings,
+    declared,
+)
 from .entries import Entry
 from .files import chosen_files, home_of, read_file, user_of
 from .queues import ACL_ENABLE, QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
@@ -173,6 +181,39 @@ class Configuration:
             },
         }
         return json.dumps(document, indent=1) + "\n"
+
+    def beside(self, text: str, *, named: bool) -> Configuration:
+        """What a job has that is submitted to a cluster whose ``site.json`` is ``text``: this command's ``-D`` and, if
+        they were ``named``, its files; then the values that the cluster was started with; then, for properties of jobs,
+        the site that was found here, which is also newer where the cluster read the same file. Raises
+        ConfigurationError."""
+        try:
+            import json
+
+            values, origins = dict(self._values), dict(self._origins)
+            properties: dict[str, dict[str, Any]] = json.loads(text)["properties"]
+            theirs = {name: one for name, one in properties.items() if one["origin"] != DEFAULT}
+            of_jobs = {one.name for one in PROPERTIES_OF[ApplicationSettings]}
+            for name in {**theirs, **origins}:
+                own, there = origins.get(name, ""), theirs.get(name, {"origin": DEFAULT, "value": None})
+                file = there["origin"].rpartition(":")[0] or there["origin"]
+                is_own = name in of_jobs and (file == DEFAULT or own == file or own.startswith(f"{file}:"))
+                if own == COMMAND_LINE or (own and (named or is_own)) or (known := declared(name)) is None:
+                    continue
+                if name in theirs:
+                    values[name] = from_toml(known, there["value"])
+                    origins[name] = f"the running cluster ({there['origin']})"
+                else:
+                    del values[name], origins[name]
+                    if name in PROPERTIES:
+                        values[name] = default_value(known, self.state_dir)
+        except (Refused, ValueError, KeyError, TypeError, AttributeError):
+            raise ConfigurationError(
+                "the site.json of this cluster is damaged", because="it is not what `yopp up` writes"
+            ) from None
+        return Configuration(
+            values, origins, state_dir=self.state_dir, sources=self.sources, warnings=self.warnings
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Configuration:

@@ -160,6 +160,15 @@ class Session(Record, frozen=False):
         """The configuration of this command line, read when first asked for. Raises ConfigurationError."""
         return self.context.configuration
 
+    @cached_property
+    def of_jobs(self) -> Configuration:
+        """The configuration of a job: what the running cluster was started with, below what this command line names
+        (``Configuration.beside``); without one, this command's. Raises ConfigurationError."""
+        site = self.run_dir.read("site.json")
+        if site is None or self.run_dir.daemon("rm") is None:
+            return self.configuration
+        return self.configuration.beside(site, named=self.context.names_files)
+
     def configured(self) -> Configuration:
         """The configuration, its warnings printed: for commands that start something by it."""
         for line in self.configuration.warnings:

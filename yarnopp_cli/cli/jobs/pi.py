@@ -103,7 +103,7 @@ def pi(
     client = client_here(session, round((job.timeout or 0) * 1000))
 
     def planned(directory: str) -> tuple[JobSpec, ApplicationSubmissionContext]:
-        return _planned(session.configuration, client.settings, job, others, maps, samples, directory)
+        return _planned(session.of_jobs, client.settings, job, others, maps, samples, directory)
 
     return _with_files(session, client, maps, samples, planned, detach=job.detach)
 

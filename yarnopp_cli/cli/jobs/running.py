@@ -83,7 +83,8 @@ def client_of(session: Session, timeout_ms: int) -> JobClient | YarnJobs:
 def client_here(session: Session, timeout_ms: int) -> JobClient:
     """This host's cluster; it connects at the first use, and starts the cluster if necessary. ``timeout_ms`` is the
     job's time limit, 0 for none."""
-    return JobClient(session.run_dir, session.configured(), session.printer.note, timeout_ms / 1000)
+    session.configured()
+    return JobClient(session.run_dir, session.of_jobs, session.printer.note, timeout_ms / 1000)
 
 
 def start(

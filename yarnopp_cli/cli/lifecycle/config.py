@@ -44,8 +44,12 @@ Files = Annotated[
     needs=Needs.QUIET_HOST,
 )
 def show(session: Session, keys: Keys = None, origin: Origin = False, all_: All = False) -> None:
-    """Print properties with their values: those that are set, those that KEY names, or all of them."""
-    configuration, printer = session.configuration, session.printer
+    """Print properties with their values: those that are set, those that KEY names, or all of them.
+
+    Beside a running cluster, the values are those that a job would have there: what the cluster was started with, below
+    --conf, YOPP_CONF and -D. Properties of jobs may also come from the site that is found.
+    """
+    configuration, printer = _shown(session), session.printer
     names = _named(configuration, keys, all_)
     session.configured()
     columns: tuple[Column[str], ...] = (
@@ -72,10 +76,10 @@ def show(session: Session, keys: Keys = None, origin: Origin = False, all_: All 
 )
 def get(session: Session, key: Key) -> None:
     """Print the value of one property and nothing else."""
-    printer, value = session.printer, session.configuration.value(key)
-    text = to_text(value)
+    printer, configuration = session.printer, _shown(session)
+    text = to_text(configuration.value(key))
     table = (("name", "value"), [(key, text)])
-    printer.answer(document(session.configuration, key), text, ids=[text], table=table)
+    printer.answer(document(configuration, key), text, ids=[text], table=table)
 
 
 @command(
@@ -106,6 +110,15 @@ def check(session: Session, files: Files = None) -> int:
         elif not findings.problems and not printer.quiet:
             printer.text("\n".join(f"{source}: {_verdict(source, findings)}" for source in findings.sources))
     return code
+
+
+def _shown(session: Session) -> Configuration:
+    """The values that a job would have now, and, said on stderr, whose they are."""
+    if session.of_jobs is not session.configuration:
+        session.printer.note(
+            f"the values of the cluster that runs in {session.run_dir.path}; --conf and -D are above them"
+        )
+    return session.of_jobs
 
 
 def _verdict(source: str, findings: Findings) -> str:

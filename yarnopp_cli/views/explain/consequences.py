@@ -26,6 +26,7 @@ from ...records.requests import FAILED, OK, ApplicationSubmissionContext, never_
 from ...records.times import timestamp
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
+from ..resources import resource_document
 from ..text import are, listed, megabytes, short_span, size_text, vcores
 from .reasons import text
 
@@ -190,6 +191,10 @@ def job_document(
         "heldReasons": [reason.code.value for reason in forecast.unusable],
         "impossible": forecast.impossible,
         "later": forecast.later,
+        "rounded": [
+            {"asked": resource_document(asked), "allocated": resource_document(size)}
+            for asked, size in forecast.rounded.items()
+        ],
     }
 
 
@@ -236,7 +241,13 @@ def job_lines(
     """
     first = job.phases[0]
     sizes = sorted({task.resource for task in first.tasks})
-    size = " or ".join(size_text(one) for one in sizes)
+    rounded = found.rounded if found is not None else {}
+    size = " or ".join(
+        f"{size_text(one)} (allocated as {size_text(rounded[one])}: yarn.scheduler.minimum-allocation-*)"
+        if one in rounded
+        else size_text(one)
+        for one in sizes
+    )
     yield f"{job.name}: {kinds}, of {size}"
     if first.command:
         yield f"  command: {shlex.join(first.command)}"
