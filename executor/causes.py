@@ -76,6 +76,17 @@ class CauseKind(enum.StrEnum, metaclass=QuickEnum):
     NODE_FAULT = "NODE_FAULT"
     #: its processes are gone, and left no exit code
     LOST = "LOST"
+    #: ended by the kernel's OOM killer while it was within its limit: memory of the machine, or of a group above it,
+    #: ran out; ``measured`` bytes used at the peak, ``limit`` allowed, 0 for no limit
+    HOST_OOM = "HOST_OOM"
+
+    # Of an end by itself, in which something was lost.
+    #: the OOM killer had ended ``measured`` of its processes; ``limit`` bytes were allowed
+    PROCESSES_KILLED = "PROCESSES_KILLED"
+    #: its limit of processes had kept ``measured`` from being started
+    FORKS_REFUSED = "FORKS_REFUSED"
+    #: a file system refused writes while it ran, and its output may be incomplete; ``text``
+    OUTPUT_LOST = "OUTPUT_LOST"
 
     # Of an end that the cluster decided.
     #: its application master ended it
@@ -112,6 +123,10 @@ WINDOW = frozenset({CauseKind.OUTSIDE_WINDOW})
 
 STANDS_BACK = CPU_PRESSURE | MEMORY_PRESSURE | WINDOW
 """Causes that end by themselves, by measurement or by the clock."""
+
+
+FLAWS = frozenset({CauseKind.PROCESSES_KILLED, CauseKind.FORKS_REFUSED, CauseKind.OUTPUT_LOST})
+"""The container ended by itself, and something was lost."""
 
 
 class Cause(Record):

@@ -299,7 +299,9 @@ class ContainerUsage(Record):
 
     ``cpu_seconds`` counts from the start of the container. ``memory_bytes`` is the current memory,
     ``memory_peak_bytes`` the highest so far. ``throttled_seconds`` is how long its CPU quota stopped it;
-    ``oom_kills`` how often the kernel's OOM killer killed in it. ``processes`` is the number of processes.
+    ``oom_kills`` how often the kernel's OOM killer killed in it, ``limit_ooms`` how often memory ran out at its own
+    limit (-1 where the kernel does not count that), ``refused_forks`` how many processes its limit kept from being
+    started; both are read when it has ended. ``processes`` is the number of processes.
     ``sampled_at`` is the executor's clock, in seconds. ``virtual_bytes`` is the address space of its
     processes, 0 if not measured. ``runnable`` is how many of its threads run, or wait for the CPU, at that
     moment; it is counted while the host is watched. ``log_bytes`` is the size of its output, ``disk_bytes``
@@ -317,6 +319,8 @@ class ContainerUsage(Record):
     runnable: int = 0
     log_bytes: int = 0
     disk_bytes: int = 0
+    limit_ooms: int = -1
+    refused_forks: int = 0
 
 
 class ContainerFacts(Record, kw_only=True):

@@ -104,7 +104,8 @@ class ContainerExited(ContainerMessage):
     last measurement; ``usage.oom_kills`` above zero with code 137 means that the kernel ended it for its memory limit.
     ``node_fault`` is why the node could not let its command begin, "" if it began. ``following`` is the container of a
     LaunchNext that is beginning in its place, "" for none. ``launched`` is its start, if that was not told before.
-    ``by_itself``: it had ended before a kill that was ordered could reach it.
+    ``by_itself``: it had ended before a kill that was ordered could reach it. ``output_lost`` is why its output may be
+    incomplete, "" if nothing suggests that.
     """
 
     exit_code: int | None
@@ -113,6 +114,7 @@ class ContainerExited(ContainerMessage):
     following: str = ""
     launched: ContainerLaunched | None = None
     by_itself: bool = False
+    output_lost: str = ""
 
 
 class QueuingLimitReceived(Record):
@@ -158,6 +160,7 @@ class ContainerRecovered(Record):
 
     ``record`` is what was stored. ``alive`` and ``stopped`` are true of its processes now; ``exit_code`` is what it
     left if it has ended. ``cgroup`` is its directory, for users. ``rebooted``: the machine was restarted since.
+    ``output_lost`` as in ContainerExited.
     """
 
     record: ContainerRecord
@@ -167,6 +170,7 @@ class ContainerRecovered(Record):
     usage: ContainerUsage = ContainerUsage()
     cgroup: str = ""
     rebooted: bool = False
+    output_lost: str = ""
 
 
 class RecoveryCompleted(Record):

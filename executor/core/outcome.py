@@ -26,7 +26,12 @@ EXECUTOR_FAILURE = 125
 """Exit code of a container that the executor itself could not run, as with ``env`` and ``docker run``."""
 TIMED_OUT = 124
 """Exit status of a container that reached its time limit, as with ``timeout``."""
+OUTPUT_LOST = 74
+"""Exit code of a container that ended with 0 and whose output may be incomplete: EX_IOERR of sysexits.h.
+``cli/jobs/outputs.py`` has it, too."""
 SIGKILLED = 137
+BELOW_LIMIT_BYTES = MIB
+"""A container whose peak is so far below its limit has not run out of memory at the limit."""
 
 
 class Outcome(Record):
@@ -39,20 +44,42 @@ class Outcome(Record):
 
 
 def outcome_of_exit(
-    container: Container, exit_code: int | None, usage: ContainerUsage, *, rebooted: bool = False
+    container: Container,
+    exit_code: int | None,
+    usage: ContainerUsage,
+    memory_max: int | None = None,
+    *,
+    output_lost: str = "",
+    rebooted: bool = False,
 ) -> Outcome:
-    """The outcome of a container whose processes are gone.
+    """The outcome of a container whose processes are gone. ``memory_max`` is the kernel's limit of its memory in bytes,
+    None for none; ``output_lost`` is why its output may be incomplete.
 
     The reason of a kill counts first; then the kernel's OOM killer; a container without an exit code is lost
-    (ABORTED); else its own code is its status. A preempted container that ended with 0 before the kill has succeeded
-    (``ContainerImpl``: KILLING + CONTAINER_EXITED_WITH_SUCCESS).
+    (ABORTED); else its own code is its status, but 0 is no success where output may be lost. A preempted container that
+    ended with 0 before the kill has succeeded (``ContainerImpl``: KILLING + CONTAINER_EXITED_WITH_SUCCESS). An
+    opportunistic one that failed after the OOM killer had ended a process of it within its limit has given way to the
+    machine: it is preempted.
     """
+    own_code = exit_code
+    if output_lost and own_code == 0:
+        exit_code = OUTPUT_LOST
     if exit_code == 0 and container.killed_as in PREEMPTION_STATUSES:
         return Outcome(0, 0, ENDED_WELL)
     if container.killed_as is not None:
         return Outcome(container.killed_as, exit_code, cause=container.cause)
+    peak = max(usage.memory_peak_bytes, usage.memory_bytes)
+    by_host = usage.oom_kills > 0 and _within_limit(usage, peak, memory_max)
+    if by_host and own_code != 0 and (container.is_opportunistic or own_code in (None, SIGKILLED)):
+        code = SIGKILLED if own_code is None else own_code
+        preempted = int(ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER)
+        sentence = (
+            f"{_named(container)} lost {usage.oom_kills} of its processes to the kernel's OOM killer within its limit: "
+            f"memory of this host, or of a group above, ran out. Peak usage: {peak / MIB:.1f} MB."
+        )
+        cause = Cause(CauseKind.HOST_OOM, measured=peak, limit=memory_max or 0)
+        return Outcome(preempted if container.is_opportunistic else code, code, sentence, cause)
     if usage.oom_kills > 0 and exit_code in (None, SIGKILLED):
-        peak = max(usage.memory_peak_bytes, usage.memory_bytes)
         sentence = (
             f"{_named(container)} went beyond the 'PHYSICAL' memory limit. Peak usage: {peak / MIB:.1f} MB of "
             f"{_limit(container)} physical memory used. Killed by the kernel."
@@ -64,13 +91,33 @@ def outcome_of_exit(
         if rebooted:
             sentence = "Container lost: the machine was restarted while it ran."
         return Outcome(int(ContainerExitStatus.ABORTED), None, sentence, Cause(CauseKind.LOST))
-    if exit_code == 0:
-        return Outcome(0, 0)
-    sentence = f"Exit code {exit_code}"
+    said = [f"Exit code {exit_code}"] if exit_code else []
+    causes: list[Cause] = []
+    if output_lost:
+        said.append(
+            f"Its output may be incomplete: {output_lost}. Its command ended with exit code {own_code}"
+        )
+        causes.append(Cause(CauseKind.OUTPUT_LOST, text=output_lost))
     if usage.oom_kills > 0:
-        ended = f"The kernel ended {usage.oom_kills} of its processes"
-        sentence += f". {ended} for the memory limit of {_limit(container)}."
-    return Outcome(exit_code, exit_code, sentence)
+        why = (
+            "memory of this host, or of a group above"
+            if by_host
+            else f"the memory limit of {_limit(container)}"
+        )
+        said.append(f"The kernel ended {usage.oom_kills} of its processes for {why}")
+        causes.append(Cause(CauseKind.PROCESSES_KILLED, measured=usage.oom_kills, limit=memory_max or 0))
+    if usage.refused_forks > 0:
+        said.append(f"Its limit of processes refused {usage.refused_forks} new ones")
+        causes.append(Cause(CauseKind.FORKS_REFUSED, measured=usage.refused_forks))
+    sentence = ". ".join(said) + ("." if causes else "")
+    return Outcome(exit_code, exit_code, sentence, causes[0] if causes else None)
+
+
+def _within_limit(usage: ContainerUsage, peak: int, memory_max: int | None) -> bool:
+    """Whether memory did not run out at the container's own limit: its OOM killer's processes were ended for others."""
+    if memory_max is None or usage.limit_ooms >= 0:
+        return memory_max is None or usage.limit_ooms == 0
+    return 0 < peak < memory_max - BELOW_LIMIT_BYTES
 
 
 def larger_than_node(resource: Resource, total: Resource) -> str:

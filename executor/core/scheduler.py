@@ -308,7 +308,7 @@ class ContainerScheduler(PressureActions):
             container.kill = None
         if container.killed_as is None and event.exit_code is not None and container.is_opportunistic:
             self._durations.add(ran)
-        end = outcome.outcome_of_exit(container, event.exit_code, event.usage)
+        end = self._outcome_of(container, event)
         if event.node_fault:
             fault = self._fault_of_node(int(ContainerExitStatus.ABORTED), event.node_fault)
             end = end if container.killed_as is not None else fault
@@ -317,6 +317,16 @@ class ContainerScheduler(PressureActions):
             self._begin_next(event.following, limits_of_next)
         self._start_pending()
         self._tell_end(container)
+
+    def _outcome_of(
+        self, container: Container, event: events.ContainerExited | events.ContainerRecovered
+    ) -> outcome.Outcome:
+        return outcome.outcome_of_exit(
+            *(container, event.exit_code, event.usage),
+            self._limits(container).memory_max if event.usage.oom_kills else None,
+            output_lost=event.output_lost,
+            rebooted=isinstance(event, events.ContainerRecovered) and event.rebooted,
+        )
 
     def _on_deadline(self, container: Container, kind: DeadlineKind) -> None:
         match kind:
@@ -560,10 +570,7 @@ class ContainerScheduler(PressureActions):
             return
         self._add_live(container)
         if where is recovery.Standing.ENDED:
-            self._settle(
-                container,
-                outcome.outcome_of_exit(container, event.exit_code, event.usage, rebooted=event.rebooted),
-            )
+            self._settle(container, self._outcome_of(container, event))
             self._tell_end(container)
             return
         if where is not recovery.Standing.QUEUED:

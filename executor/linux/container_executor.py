@@ -64,6 +64,7 @@ from .watching.health import SHORT, HealthChecker
 from .watching.host import HostReader
 from .watching.measuring import bytes_stored, bytes_written
 from .watching.monitor import Monitor, Seldom
+from .watching.outputs import is_full, refusal
 from .watching.repeats import Repeats
 from .watching.rotation import rotate
 from .watching.wall_clock import WallClock, wall_offset
@@ -260,6 +261,11 @@ class LinuxContainerExecutor:
         self._post(event)
         if isinstance(event, UsageSampled):
             self._weights.revise()
+            self._ender.note_oom_kills()
+            if is_full(self._directories.logs):
+                for held in self._held.values():
+                    if not held.output_lost:
+                        held.output_lost = refusal(held.logs, ended=False)
 
     def _running(self) -> dict[str, bool]:
         return {
@@ -482,8 +488,11 @@ class LinuxContainerExecutor:
     def find(self, record: ContainerRecord) -> ContainerRecovered:
         """Find out the state of a recorded container (``adoption.py``), and watch it from now on if it is alive."""
         found, held = self._finder.find(record)
+        logs = self._directories.log(record.spec)
+        if found.exit_code is not None and record.state is not ContainerState.DONE:
+            found = replace(found, output_lost=refusal(logs))
         if held is not None:
-            held.logs = self._directories.log(record.spec)
+            held.logs = logs
             self._held[held.container_id] = held
             if held.pooled:
                 self._watch_launcher(held)

@@ -15,13 +15,15 @@ import signal
 from collections.abc import Callable
 
 from ..core.events import ContainerExited, ContainerLaunched
+from ..core.outcome import SIGKILLED
 from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext, LiveContainer
-from .procfs import children, continue_all, is_alive, is_running, send
+from .procfs import children, continue_all, is_alive, is_running, oom_kills, send
 from .shim import CANNOT_BEGIN, CANNOT_FORK, RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
 from .threads import beside
 from .watching.health import HealthChecker
+from .watching.outputs import refusal
 
 LOG = logging.getLogger(__name__)
 
@@ -43,6 +45,14 @@ class Ender:
         self._health = health
         self._cgroups = context.cgroups
         self._loop = context.loop
+        self._oom_kills = 0
+        self.note_oom_kills()
+
+    def note_oom_kills(self) -> None:
+        """Call now and then. Where no cgroup counts the OOM killer's work, a container that SIGKILL has ended, and
+        nobody of this node, since the host's last count counts as a victim if that has risen."""
+        if self._cgroups.mode == "none":
+            self._oom_kills = oom_kills()
 
     def kill(self, held: LiveContainer, *, force: bool) -> None:
         """Begin to end the container: SIGTERM to all its processes, or with ``force`` SIGKILL until nothing is left.
@@ -149,14 +159,8 @@ class Ender:
             usage = settle()
             held.ended = True
             known = code if code is not None or not held.killed else 128 + signal.SIGKILL
-            self._post(
-                ContainerExited(
-                    *(held.container_id, known, usage),
-                    following=following,
-                    launched=launched,
-                    by_itself=not held.struck,
-                )
-            )
+            end = ContainerExited(held.container_id, known, usage, following=following, launched=launched)
+            self._post(held, end)
 
         try:
             left = [] if clean else self._cgroups.leftovers(held.container_id)
@@ -221,13 +225,16 @@ class Ender:
         usage = self._cgroups.usage(held.container_id, self._context.clock())
         if self._cgroups.mode == "none":
             usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, end.cpu_seconds))
-        self._post(ContainerExited(held.container_id, code, usage, fault, by_itself=not held.struck))
+            if code == SIGKILLED and not held.struck and oom_kills() > self._oom_kills:
+                usage = replace(usage, oom_kills=1, limit_ooms=0)
+        self._post(held, ContainerExited(held.container_id, code, usage, fault))
 
-    def _post(self, end: ContainerExited) -> None:
-        self._context.post(end)
+    def _post(self, held: LiveContainer, end: ContainerExited) -> None:
+        lost = held.output_lost or refusal(held.logs, silent=held.silent)
+        self._context.post(replace(end, output_lost=lost, by_itself=not held.struck))
         if end.node_fault:
             self._health.suspect(end.node_fault)
-        elif end.exit_code:
+        elif end.exit_code or lost:
             self._health.has_failed()
 
 

@@ -290,6 +290,8 @@ class Launcher:
         short = _ends_soon(pid)
         if not short:
             self._tell("started", name, pid, start, base, begun)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        silent = _has_written_nothing(pid, request[3])
         _, status = os.waitpid(pid, 0)
         seconds = time.monotonic() - begun
         code = status >> 8 if status & 127 == 0 else 128 + (status & 127)
@@ -297,7 +299,7 @@ class Launcher:
         figures = self._figures.end()
         self._may_follow = self._figures.clean and not journal.is_long
         following = self._following()
-        told = code, figures, "" if following is None else following[0]
+        told = code, figures, "" if following is None else following[0], silent
         if short:
             self._tell("ran", name, pid, start, base, seconds, *told)
         else:
@@ -334,9 +336,9 @@ def receiver_of(ahead: Sequence[_socket.socket], generation: int) -> _socket.soc
 
 class Figures:
     """What the kernel counts in a launcher's cgroup: seconds of CPU and of throttling, bytes of memory and their
-    peak, OOM kills, processes; 0 for what it does not count.
+    peak, OOM kills, processes, OOMs at its limit, refused forks; 0 for what it does not count.
 
-    ``gauges`` are these six: file, the word before the figure, the unit to divide it by; or None. The launcher
+    ``gauges`` are these eight: file, the word before the figure, the unit to divide it by; or None. The launcher
     reads them and not the node: it knows the moments when a container begins and ends.
     """
 
@@ -385,11 +387,12 @@ class Figures:
 
     def _read(self) -> tuple[float, ...]:
         found: list[float] = []
+        texts: dict[int, bytes] = {}
         for fd, word, unit in self._gauges:
             figure: float = 0
             if fd >= 0:
                 try:
-                    text = os.pread(fd, 4096, 0)
+                    text = texts.get(fd) or texts.setdefault(fd, os.pread(fd, 4096, 0))
                     figure = int(text.split(word, 1)[1].split(None, 1)[0] if word else text)
                 except (OSError, ValueError, IndexError):
                     figure = 0
@@ -413,6 +416,18 @@ def begin_line(name: str, base: tuple[float, ...], queued_at: int = 0) -> bytes:
     follows another one: when its node queued it, in epoch milliseconds."""
     word = f"next {queued_at}" if queued_at else "begin"
     return f"{word} {float(base[0])!r} {float(base[1])!r} {int(base[4])} {int(base[3])} {name}\n".encode()
+
+
+def _has_written_nothing(pid: int, out: object) -> bool:
+    """Whether a child that has ended is known to have tried no write(2), like all children that it has waited for. It
+    matters only where there is no room for output."""
+    try:
+        if os.statvfs(out).f_bavail:  # type: ignore[arg-type]
+            return False
+        with open(f"/proc/{pid}/io", "rb") as counted:
+            return b"\nsyscw: 0\n" in counted.read()
+    except OSError:
+        return False
 
 
 def _ends_soon(pid: int) -> bool:

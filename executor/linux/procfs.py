@@ -41,6 +41,12 @@ class ProcessStat(Record):
     """It is a kernel thread (PF_KTHREAD)."""
 
 
+def oom_kills(*, proc: str = "/proc") -> int:
+    """How many processes the OOM killer has ended on this host, for whatever limit; 0 if it is not counted."""
+    _, _, counted = read_bytes(f"{proc}/vmstat").partition(b"\noom_kill ")
+    return int(counted.split(None, 1)[0] if counted else 0)
+
+
 def boot_id() -> str:
     """The kernel's identifier of the present boot, "" if the kernel has none."""
     return read_bytes("/proc/sys/kernel/random/boot_id", 64).decode("ascii", "replace").strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -52,6 +53,26 @@ def test_a_container_over_its_memory_dies_and_its_neighbour_lives(cluster: Yopp)
     assert cluster.json("status")["clusterInfo"]["state"] == "STARTED"
     out, err = neighbour.communicate(timeout=60 * PATIENCE)
     assert (neighbour.returncode, out) == (0, "alive\n"), err
+
+
+@needs_cgroups
+def test_a_process_that_died_for_memory_is_told_of_a_job_that_succeeded(cluster: Yopp) -> None:
+    line = f"[ {{}} != b ] || {sys.executable} -c {shlex.quote(EAT_200_MB)}; echo end"
+    ended = cluster("run", "-O", "--memory", "64", "--shell", line, ":::", "a", "b", "c")
+    assert "3 ok, 1 of them lost a process to the OOM killer" in ended.stderr
+    assert "1 of them lost a process to the OOM killer" in cluster("app", "status", "last").stdout
+    alone = cluster("run", "--memory", "64", "--shell", line.replace("{}", "b"))
+    assert alone.stdout == "end\n" and "it lost a process to the OOM killer" in alone.stderr
+    words = ("run", "--json", "--memory", "64", "--shell", line, ":::", "b")
+    document = json.loads(cluster(*words).stdout)["app"]
+    assert document["yopp"]["summary"]["processesKilled"] == 1 and document["yopp"]["exit"] == 0
+    assert [one["flaw"] for one in document["yopp"]["tasks"]] == ["processes_killed"]
+    [one] = cluster.containers("-a", "--app", "last")
+    assert one["yopp"]["cause"] == {"kind": "PROCESSES_KILLED", "measured": 1, "limit": 64 << 20}
+    assert (one["exitCode"], one["yopp"]["used"]["oomKills"]) == (0, 1)
+    assert "0 (oom)" in cluster("ps", "-a", "--app", "last").stdout
+    job = cluster("run", "-q", "-d", "--memory", "64", "--shell", line, ":::", "b").stdout.strip()
+    assert "it lost a process to the OOM killer" in cluster("wait", job).stderr
 
 
 @needs_cgroups

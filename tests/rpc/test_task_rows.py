@@ -14,7 +14,9 @@ ANY, SURE = ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED
 def test_rows_come_back_as_they_went() -> None:
     reports = [
         TaskReport(0, 1, TaskState.ASKED, ANY),
-        TaskReport(1, 7, TaskState.FAILED, SURE, "container_1", "n:1", 3, 3, "bad", 1, 2, 30, 512, 9, 10, 11),
+        TaskReport(
+            1, 7, TaskState.FAILED, SURE, "container_1", "n:1", 3, 3, "bad", 1, 2, 3, "f", 30, 512, 9, 10, 11
+        ),
     ]
     wire = json.loads(json.dumps(encode(as_rows(reports))))
     assert from_rows(decode(TaskRows, wire)) == reports

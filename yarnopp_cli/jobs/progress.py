@@ -122,12 +122,18 @@ def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> st
 
 
 def end_line(
-    status: FinalApplicationStatus, seconds: float, tally: Tally, diagnostics: str, *, halted: bool = False
+    status: FinalApplicationStatus,
+    seconds: float,
+    tally: Tally,
+    diagnostics: str,
+    *,
+    halted: bool = False,
+    flaws: str = "",
 ) -> str:
     """The line printed at the end: ``done in 51.2 s: 10 ok``. ``halted``: the job was ended because of the
-    number of failed tasks.
+    number of failed tasks; ``flaws`` is what tasks lost that ended by themselves.
     """
-    states = states_text(tally)
+    states = ", ".join(filter(None, (states_text(tally), flaws)))
     if status is FinalApplicationStatus.SUCCEEDED:
         return f"done in {duration_text(seconds)}: {states}"
     if status is FinalApplicationStatus.FAILED:

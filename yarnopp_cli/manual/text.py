@@ -34,6 +34,11 @@ EXIT_CODES: tuple[Tagged, ...] = (
         "A bug in yopp: the message names the file with the details. A daemon that ends with it is restarted.",
     ),
     _entry(
+        str(errors.EXIT_OUTPUT_LOST),
+        """A container ended with 0, but its output may be incomplete: while it ran, the file system of its logs, or of
+        `--results`, was full, read-only or failing.""",
+    ),
+    _entry(
         str(errors.EXIT_TRY_AGAIN),
         "Preempted, or refused by a full queue, more often than the job allows: try again later. Or the files of yopp "
         "were replaced by an upgrade while the command ran: type it again.",

@@ -401,7 +401,7 @@ class JobMaster:
             self._on_ended_earlier(status.container_id, well=status.exit_code == 0)
             return
         del self._by_container[status.container_id]
-        task.note_wait(status)
+        task.note_end(status)
         self.tally.note_pauses(status)
         task.exit_status = status.exit_status
         task.diagnostics = status.diagnostics

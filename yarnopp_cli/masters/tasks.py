@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from executor.causes import CauseKind, of_kind
+from executor.causes import FLAWS, CauseKind, of_kind
 from executor.hints import Any
 from executor.light import Record, made_of
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
@@ -79,6 +79,7 @@ class Task(Record, frozen=False):
     exit_code: int | None = None
     exit_status: int = int(ContainerExitStatus.INVALID)
     diagnostics: str = ""
+    flaw: str = ""
     has_queued: bool = False
     promoted: bool = False
     upgraded: bool = False
@@ -145,8 +146,9 @@ class Task(Record, frozen=False):
             return 0.0
         return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
 
-    def note_wait(self, status: ContainerStatus) -> None:
-        """Record how long an ended container waited: for its grant, and then at its node."""
+    def note_end(self, status: ContainerStatus) -> None:
+        """Record of an ended container what it lost, and how long it waited: for its grant, and then at its node."""
+        self.flaw = status.cause.kind.value.lower() if of_kind(status.cause, *FLAWS) else ""
         if status.queued_at_ms and status.started_at_ms:
             at_node = max(0, status.started_at_ms - status.queued_at_ms)
             self.wait_ms = at_node + (self.ask_wait_ms if self.has_awaited else 0)
@@ -196,6 +198,8 @@ class Tally:
         if state in (TaskState.SUCCEEDED, TaskState.FAILED) and task.container is not None:
             self.noted[task.container.execution_type.value.lower()] += 1
             self.noted["upgraded"] += task.upgraded
+            if task.flaw:
+                self.noted[task.flaw] += 1
             if task.has_queued or task.has_awaited:  # shorter waits are the time of a normal launch
                 self.noted["queued"] += task.has_queued
                 self.noted["awaited"] += task.has_awaited

@@ -206,10 +206,10 @@ class TaskReport(Record):
     """The present state of a task. ``container_id`` is its present or last container, "" before the first.
 
     ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed or refused, ``losses`` how often
-    it was lost with its node. ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` is from
-    arrival at the node to start. ``number`` is shown to users, and changes where tasks are numbered by allocation;
-    ``planned_number`` never does. ``started_at_ms`` and ``finished_at_ms`` (epoch) are those of its last
-    ended container, 0 if unknown.
+    it was lost with its node. ``flaw`` names what was lost at an end by itself (``causes.FLAWS``, in lower case).
+    ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` is from arrival at the node to start.
+    ``number`` is shown to users, and changes where tasks are numbered by allocation; ``planned_number`` never does.
+    ``started_at_ms`` and ``finished_at_ms`` (epoch) are those of its last ended container, 0 if unknown.
     """
 
     phase: int
@@ -224,6 +224,7 @@ class TaskReport(Record):
     attempts: int = 0
     preemptions: int = 0
     losses: int = 0
+    flaw: str = ""
     wait_ms: int = 0
     memory_mb: int = 0
     planned_number: int = 0

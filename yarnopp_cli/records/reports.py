@@ -93,7 +93,8 @@ class JobSummary(Record):
     in a node's queue before they ran; ``upgraded`` requested an opportunistic container and were given a
     guaranteed one; ``preempted`` is how often a container was killed, shed or refused and requested again,
     ``shed`` how many of these had never run; ``lost`` is how often a container was lost with its node and requested
-    again; ``retried`` is how often a task failed and was run again; ``paused``
+    again; ``processes_killed``, ``forks_refused`` and ``output_lost`` count the completed ones in which that was lost
+    (``causes.FLAWS``); ``retried`` is how often a task failed and was run again; ``paused``
     were paused, for ``paused_ms_total`` together, most of it for ``paused_for`` (``ContainerStatus.stood_for``),
     over those that ended; ``awaited`` waited to be granted; ``waited`` waited for the grant or in a queue,
     ``wait_ms_total`` and ``wait_ms_max`` in all and at most, from the last request to the start, over completed
@@ -123,6 +124,23 @@ class JobSummary(Record):
     retried: int = 0
     first_failure: str = ""
     lost: int = 0
+    processes_killed: int = 0
+    forks_refused: int = 0
+    output_lost: int = 0
+
+
+_FLAWS = {
+    "processes_killed": "lost a process to the OOM killer",
+    "forks_refused": "could not start a process, because of its limit of processes",
+    "output_lost": "may have lost output",
+}
+
+
+def flaws_text(summary: JobSummary) -> str:
+    """What tasks lost that ended by themselves, for people: ``2 of them lost …``; "" for nothing."""
+    told = [(count, text) for name, text in _FLAWS.items() if (count := getattr(summary, name))]
+    each = [f"{'it' if summary.total == 1 else f'{count} of them'} {text}" for count, text in told]
+    return ", ".join(each)
 
 
 def plain_diagnostics(diagnostics: str, summary: JobSummary | None) -> str:

@@ -107,6 +107,7 @@ class StoredTask(Record):
     attempts: int = 0
     preemptions: int = 0
     losses: int = 0
+    flaw: str = ""
     start_failures: int = 0
     exit_code: int | None = None
     exit_status: int = int(ContainerExitStatus.INVALID)

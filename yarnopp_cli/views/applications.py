@@ -13,6 +13,7 @@ from ..records.reports import (
     FinalApplicationStatus,
     JobSummary,
     YarnApplicationState,
+    flaws_text,
     plain_diagnostics,
 )
 from ..records.requests import ResourceRequest, waits_for
@@ -69,7 +70,8 @@ def work_text(report: ApplicationReport, now_ms: int) -> str:
 
 def diagnostics_text(report: ApplicationReport) -> str:
     """Why the application waits or ended, for people."""
-    return plain_diagnostics(report.diagnostics, report.summary)
+    told = plain_diagnostics(report.diagnostics, report.summary)
+    return told or (flaws_text(report.summary) if report.summary is not None else "")
 
 
 def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
@@ -149,6 +151,9 @@ SUMMARY = {
     "wait_ms_max": "waitMsMax",
     "paused_ms_total": "pausedMsTotal",
     "paused_for": "pausedFor",
+    "processes_killed": "processesKilled",
+    "forks_refused": "forksRefused",
+    "output_lost": "outputLost",
     "first_failure": "firstFailure",
 }
 """A master's counts: the field of ``JobSummary``, and its key below ``yopp.summary``."""
@@ -352,6 +357,7 @@ def summary_text(summary: JobSummary) -> str:
         + (f"; {summary.lost} lost and requested again" if summary.lost else "")
         + (f"; {summary.retried} failed and tried again" if summary.retried else "")
         + (f"; {pauses_text(summary)}" if summary.paused else "")
+        + (f"; {told}" if (told := flaws_text(summary)) else "")
     )
 
 

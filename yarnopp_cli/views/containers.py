@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from executor.causes import paused_for
+from executor.causes import CauseKind, paused_for
 from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, pattern
 from executor.records import (
@@ -29,6 +29,11 @@ from .text import megabytes, others_named, size_text, span
 if TYPE_CHECKING:
     from executor.settings import ExecutorSettings
 
+_FLAWS = {
+    CauseKind.PROCESSES_KILLED: "oom",
+    CauseKind.FORKS_REFUSED: "pids",
+    CauseKind.OUTPUT_LOST: "output",
+}
 _INVALID = int(ContainerExitStatus.INVALID)
 _SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
 _KILL_CODE = 137
@@ -134,7 +139,9 @@ def _known_status(report: ContainerReport) -> int | None:
 
 def _exit_cell(report: ContainerReport) -> str:
     status = _known_status(report)
-    return or_dash(status) if status is None else exit_status_text(status)
+    flaw = _FLAWS.get(report.cause.kind) if report.cause is not None else None
+    told = or_dash(status) if status is None else exit_status_text(status)
+    return f"{told} ({flaw})" if flaw else told
 
 
 def exit_status_text(status: int) -> str:
@@ -330,6 +337,7 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
                 "peakMB": round(usage.memory_peak_bytes / MIB, 1),
                 "throttledMs": throttled_ms(report),
                 "oomKills": usage.oom_kills,
+                "refusedForks": usage.refused_forks,
                 "processes": usage.processes,
             },
         },

@@ -406,6 +406,7 @@ class GroupDriver(CgroupDriver):
         gauges = self._gauges(lambda controller: self._group(controller, container_id))
         read = cache(beginning)  # several figures may be in one file
         memory, peak = int(read_gauge(gauges.memory_bytes)), int(read_gauge(gauges.memory_peak_bytes))
+        count = processes if processes >= 0 else len(group_processes(self._groups(container_id)[0]))
         # memory.peak came with Linux 5.19; on older kernels the highest sample is used.
         peak = self._peaks[container_id] = max(peak, memory, self._peaks.get(container_id, 0))
         return ContainerUsage(
@@ -413,9 +414,11 @@ class GroupDriver(CgroupDriver):
             memory_bytes=memory,
             memory_peak_bytes=peak,
             throttled_seconds=read_gauge(gauges.throttled_seconds, read),
-            oom_kills=int(read_gauge(gauges.oom_kills)),
-            processes=processes if processes >= 0 else len(group_processes(self._groups(container_id)[0])),
+            oom_kills=int(read_gauge(gauges.oom_kills, read)),
+            processes=count,
             sampled_at=now,
+            limit_ooms=-1 if count or gauges.limit_ooms is None else int(read_gauge(gauges.limit_ooms, read)),
+            refused_forks=0 if count else int(read_gauge(gauges.refused_forks)),
         )
 
     def cpu_seconds(self, hierarchy: str) -> float | None:

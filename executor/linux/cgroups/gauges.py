@@ -27,6 +27,8 @@ class Gauges(Record):
     memory_peak_bytes: Gauge | None = None
     oom_kills: Gauge | None = None
     tasks: Gauge | None = None
+    limit_ooms: Gauge | None = None
+    refused_forks: Gauge | None = None
     peak_of_file: bool = False
 
 

@@ -31,17 +31,21 @@ def is_slot(name: str) -> bool:
 SHORT_LIST = 2048
 """The size in bytes up to which one read has all of ``cgroup.procs``: the kernel fills a page before it returns."""
 
-Figures = tuple[float, float, int, int, int, int]
-"""Seconds of CPU and of throttling, bytes of memory and their peak, OOM kills, processes (``launcher.Figures``)."""
+Figures = tuple[float, ...]
+"""Seconds of CPU and of throttling, bytes of memory and their peak, OOM kills, processes (``launcher.Figures``); of a
+container that has ended also OOMs at the limit, and refused forks."""
 
 
 class Baseline(Record):
-    """What a cgroup had counted when a container began. ``peak`` is 0 if the kernel has reset it."""
+    """What a cgroup had counted when a container began. ``peak`` is 0 if the kernel has reset it. The last two are -1
+    where they are unknown: journals do not have them."""
 
     cpu_seconds: float = 0.0
     throttled_seconds: float = 0.0
     oom_kills: int = 0
     peak: int = 0
+    limit_ooms: int = -1
+    refused_forks: int = -1
 
 
 class SlotGroup:
@@ -76,13 +80,13 @@ class SlotGroup:
         gauges = self._gauges
         return (
             *(gauges.cpu_seconds, gauges.throttled_seconds, gauges.memory_bytes, gauges.memory_peak_bytes),
-            *(gauges.oom_kills, gauges.tasks),
+            *(gauges.oom_kills, gauges.tasks, gauges.limit_ooms, gauges.refused_forks),
         )
 
     def begin(self, base: Figures) -> None:
         """Count all figures from these on: a container has begun."""
         self._highest = 0
-        self.baseline = Baseline(base[0], base[1], base[4], base[3])
+        self.baseline = Baseline(base[0], base[1], *map(int, (base[4], base[3], *base[6:])))
 
     def processes(self) -> list[int]:
         """The processes in the cgroup except the launcher: the union over all its hierarchies. Raises OSError.
@@ -140,15 +144,20 @@ class SlotGroup:
 
     def usage(self, now: float, processes: int) -> ContainerUsage:
         """The usage of the container that has the cgroup."""
-        cpu, throttled, memory, peak, kills, tasks = map(self._read, self._in_order())
+        gauges = self._in_order()[: 6 if processes else None]
+        cpu, throttled, *counted = map(self._read, gauges)
+        memory, peak, *others = map(int, counted)
         if self._gauges.peak_of_file:
             peak = 0  # only the launcher's own file counts from zero
-        return self.usage_of((cpu, throttled, int(memory), int(peak), int(kills), int(tasks)), now, processes)
+        return self.usage_of((cpu, throttled, memory, peak, *others), now, processes)
 
     def usage_of(self, figures: Figures, now: float, processes: int = 0) -> ContainerUsage:
         """The usage of the container by these figures."""
-        cpu, throttled, memory, peak, kills, _ = figures
+        cpu, throttled, *counted = figures
+        memory, peak, kills, _, *ends = map(int, counted)
         baseline = self.baseline
+        limit_ooms, refused_forks = ends or (0, 0)
+        known = bool(ends) and baseline.refused_forks >= 0
         if peak <= baseline.peak:
             # It is an earlier container's, which this kernel cannot reset: the highest sample has to suffice.
             peak = 0
@@ -161,6 +170,8 @@ class SlotGroup:
             oom_kills=max(0, kills - baseline.oom_kills),
             processes=processes,
             sampled_at=now,
+            limit_ooms=limit_ooms - baseline.limit_ooms if known and self._gauges.limit_ooms else -1,
+            refused_forks=refused_forks - baseline.refused_forks if known else 0,
         )
 
     def memory(self) -> int:

@@ -79,6 +79,7 @@ class V1Driver(GroupDriver):
             memory_peak_bytes=gauge("memory", "memory.max_usage_in_bytes"),
             oom_kills=gauge("memory", "memory.oom_control", "oom_kill"),
             tasks=gauge("pids", "pids.current"),
+            refused_forks=gauge("pids", "pids.events", "max"),
         )
 
     def cpu_seconds(self, hierarchy: str) -> float | None:

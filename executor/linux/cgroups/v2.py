@@ -85,6 +85,8 @@ class V2Driver(GroupDriver):
             memory_peak_bytes=gauge("memory", "memory.peak"),
             oom_kills=gauge("memory", "memory.events", "oom_kill"),
             tasks=gauge("pids", "pids.current"),
+            limit_ooms=gauge("memory", "memory.events", "oom"),
+            refused_forks=gauge("pids", "pids.events", "max"),
             peak_of_file=True,
         )
 

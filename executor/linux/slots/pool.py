@@ -350,11 +350,11 @@ class Pool:
                 self._started(slot, pid, start, base, self._context.clock() - seconds, over=True)
                 self._has_ended(slot, *end)
 
-    def _has_ended(self, slot: Slot, code: int, figures: Figures, following: str) -> None:
+    def _has_ended(self, slot: Slot, code: int, figures: Figures, following: str, silent: bool) -> None:
         if not following and slot.next is not None and not self.take_back(slot.next.held.container_id):
             following = slot.next.held.container_id  # its launcher has found it a moment later
         if (gone := slot.now) is not None:
-            gone.held.over = True
+            gone.held.over, gone.held.silent = True, silent
             clean = figures[5] == 1 and slot.group.confined
             settle = self._pass_on if following else self._settle
             self._ended(gone.held, lambda: settle(slot, gone.held, figures), code, following, clean)

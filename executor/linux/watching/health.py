@@ -35,7 +35,8 @@ become unhealthy again with the next container."""
 FORK_SECONDS = 10.0
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-_DISKS = NO_ROOM | {errno.EROFS, errno.EIO}
+DISKS = NO_ROOM | {errno.EROFS, errno.EIO}
+"""The errors of a file system that accepts no writes."""
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
 """The errors of a shortage of memory, processes or descriptors, which may soon be over."""
 
@@ -43,7 +44,7 @@ SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno
 def node_status(number: int) -> int:
     """The exit status of a container that could not be started because of this error; 0 if the node is not at
     fault."""
-    if number in _DISKS:
+    if number in DISKS:
         return int(ContainerExitStatus.DISKS_FAILED)
     return int(ContainerExitStatus.ABORTED) if number in SHORT else 0
 
@@ -151,7 +152,7 @@ class HealthChecker:
         """Why containers cannot write to this directory, "" if they can. A missing directory is made again."""
         try:
             make_safe(folder, self._folders.get(folder, 0o700))
-            _try_to_write(folder)
+            try_to_write(folder)
             room = os.statvfs(folder)
         except OSError as error:
             return error.strerror or str(error)
@@ -165,7 +166,7 @@ class HealthChecker:
         return ""
 
 
-def _try_to_write(folder: str) -> None:
+def try_to_write(folder: str) -> None:
     """Write a file of ``TRIAL_BYTES`` that is removed at once. Raises OSError."""
     try:
         fd = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)

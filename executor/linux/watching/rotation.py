@@ -102,8 +102,7 @@ def _append_rest(source: int, begin: int, directory: int, name: str) -> None:
         facts = os.fstat(copy)
         if stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1:
             while data := os.pread(source, 1 << 20, begin):
-                os.write(copy, data)
-                begin += len(data)
+                begin += os.write(copy, data)  # on a full disk, a part: the next write raises
     finally:
         os.close(copy)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from executor.causes import Cause, CauseKind, of_kind
 from executor.core.actions import PAUSE_PATIENCE
 from executor.core.commands import (
     CleanUpContainer,
@@ -39,6 +40,7 @@ from executor.records import (
     ContainerExitStatus,
     ContainerState,
     ContainerUsage,
+    ExecutionType,
     Resource,
     ResourceUtilization,
 )
@@ -265,6 +267,15 @@ class TestEnds:
             (137, ContainerUsage(oom_kills=1, memory_peak_bytes=512 * MIB), -104, 137, "512.0 MB of 512 MB"),
             (None, ContainerUsage(oom_kills=1), -104, 137, "'PHYSICAL' memory limit"),
             (1, ContainerUsage(oom_kills=2), 1, 1, "ended 2 of its processes for the memory limit of 512 MB"),
+            (0, ContainerUsage(oom_kills=1), 0, 0, "ended 1 of its processes for the memory limit of 512 MB"),
+            (0, ContainerUsage(refused_forks=7), 0, 0, "limit of processes refused 7 new ones"),
+            (
+                2,
+                ContainerUsage(refused_forks=7),
+                2,
+                2,
+                "Exit code 2. Its limit of processes refused 7 new ones.",
+            ),
         ],
     )
     def test_what_is_reported(
@@ -277,6 +288,58 @@ class TestEnds:
         assert (seen.exit_status, seen.exit_code) == (status, exit_code)
         assert said in seen.diagnostics if said else not seen.diagnostics
         assert seen.usage == usage
+
+    @pytest.mark.parametrize(
+        ("kind", "code", "usage", "status"),
+        [
+            # memory of the host, or of a group above, ran out: v1 by the peak, v2 by the kernel's count
+            (O, 137, ContainerUsage(oom_kills=1, memory_peak_bytes=300 * MIB), -108),
+            (O, 137, ContainerUsage(oom_kills=1, memory_peak_bytes=512 * MIB, limit_ooms=0), -108),
+            (O, None, ContainerUsage(oom_kills=1, memory_peak_bytes=300 * MIB), -108),
+            (O, 2, ContainerUsage(oom_kills=1, memory_peak_bytes=300 * MIB), -108),
+            (O, 0, ContainerUsage(oom_kills=1, memory_peak_bytes=300 * MIB), 0),
+            (G, 137, ContainerUsage(oom_kills=1, memory_peak_bytes=300 * MIB), 137),
+            (G, 2, ContainerUsage(oom_kills=1, memory_peak_bytes=300 * MIB), 2),
+            # its own limit
+            (O, 137, ContainerUsage(oom_kills=1, memory_peak_bytes=300 * MIB, limit_ooms=1), -104),
+            (O, 137, ContainerUsage(oom_kills=1, memory_peak_bytes=512 * MIB), -104),
+            (O, 137, ContainerUsage(oom_kills=1), -104),
+            # no OOM killer
+            (O, 137, ContainerUsage(memory_peak_bytes=300 * MIB), 137),
+        ],
+    )
+    def test_memory_of_the_host_that_ran_out_preempts_an_opportunistic_container(
+        self, kind: ExecutionType, code: int | None, usage: ContainerUsage, status: int
+    ) -> None:
+        world = World()
+        world.schedule("c", kind)
+        world.exit("c", code, usage)
+        seen = world.status("c")
+        assert seen.exit_status == status
+        by_host = usage.oom_kills and code != 0 and (status == -108 or code == 137) and status != -104
+        assert of_kind(seen.cause, CauseKind.HOST_OOM) == bool(by_host)
+        assert ("memory of this host, or of a group above" in seen.diagnostics) == (
+            status not in (-104,) and bool(usage.oom_kills)
+        )
+
+    @pytest.mark.parametrize(("code", "expected"), [(0, 74), (3, 3)])
+    def test_output_that_may_be_lost_is_no_success(self, code: int, expected: int) -> None:
+        world = World(answers=False)
+        for name in ("c", "d"):
+            world.schedule(name, O, 1024)
+            world.tell(ContainerLaunched(name, 1, 1))
+        full = "No space left on device"
+        world.tell(ContainerExited("c", code, ContainerUsage(oom_kills=1), output_lost=full))
+        seen = world.status("c")
+        assert (seen.exit_status, seen.exit_code) == (expected, expected)
+        assert seen.cause == Cause(CauseKind.OUTPUT_LOST, text=full)
+        assert (
+            f"Its output may be incomplete: {full}. Its command ended with exit code {code}. The kernel ended 1"
+            in (seen.diagnostics)
+        )
+        world.tell(ContainerKillRequested("d", -108, "Preempted"))
+        world.tell(ContainerExited("d", 0, output_lost=full))
+        assert (world.status("d").exit_status, world.status("d").exit_code) == (-108, 74), "it runs again"
 
     def test_a_failed_launch(self) -> None:
         world = World(answers=False)

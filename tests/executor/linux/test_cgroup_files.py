@@ -404,7 +404,11 @@ def test_v2_tells_what_a_container_has_used(tmp_path: Path) -> None:
     (group / "memory.peak").write_text("8192\n")
     assert driver.usage("c1", 9.0).memory_peak_bytes == 8192
     assert driver.cpu_seconds("/node/c1") == 2.5
-    assert driver.usage("gone", 9.0) == ContainerUsage(sampled_at=9.0)
+    (group / "cgroup.procs").write_text("")
+    (group / "pids.events").write_text("max 7\n")
+    ended = driver.usage("c1", 9.0)
+    assert (ended.limit_ooms, ended.refused_forks) == (1, 7)
+    assert driver.usage("gone", 9.0) == ContainerUsage(sampled_at=9.0, limit_ooms=0)
 
 
 def test_v1_tells_what_a_container_has_used(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from executor.errors import CgroupError
 from executor.linux.cgroups import CgroupDriver, V2Driver, discover
 from executor.linux.cgroups.files import UnifiedFiles, at, read_mounts
 from executor.linux.cgroups.v2 import enable_controllers
+from executor.linux.shim import command_pid
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 
@@ -175,6 +176,39 @@ def test_over_its_memory_it_dies_and_its_neighbour_lives(tmp_path: Path, cgroups
     asyncio.run(scenario())
 
 
+def test_a_process_that_dies_for_memory_is_told_of_a_container_that_ends_well_and_of_no_other(
+    tmp_path: Path, cgroups: CgroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            limits = CgroupLimits(memory_max=64 * MIB, pids_max=50)
+            hogs = a_spec("c1", "sh", "-c", f"{sys.executable} -S -E -c '{hog(200)}'; exit 0")
+            exited = await node.run(hogs, limits)
+            assert (exited.exit_code, exited.usage.oom_kills) == (0, 1)
+            assert exited.usage.limit_ooms in (-1, 1)
+            node.executor.perform(CleanUpContainer("c1"))
+            exited = await node.run(a_spec("c2", "true"), limits)
+            assert (exited.usage.oom_kills, exited.usage.limit_ooms) in ((0, 0), (0, -1))
+
+    asyncio.run(scenario())
+
+
+def test_memory_that_runs_out_above_is_not_at_the_limit_of_a_container(
+    tmp_path: Path, cgroups: CgroupDriver
+) -> None:
+    """All containers of the node may have 100 MB together."""
+
+    async def scenario() -> None:
+        cgroups.create_parent(CgroupLimits(memory_max=100 * MIB))
+        async with a_node(tmp_path, cgroups) as node:
+            limits = CgroupLimits(memory_max=400 * MIB, pids_max=50)
+            exited = await node.run(a_spec("c1", sys.executable, "-S", "-E", "-c", hog(200)), limits)
+            assert (exited.exit_code, exited.usage.oom_kills) == (137, 1)
+            assert exited.usage.limit_ooms in (-1, 0) and exited.usage.memory_peak_bytes <= 100 * MIB
+
+    asyncio.run(scenario())
+
+
 def test_a_raised_limit_lets_it_live(tmp_path: Path, cgroups: CgroupDriver) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups) as node:
@@ -214,6 +248,9 @@ except BlockingIOError:
             )
             assert exited.exit_code == 0, node.output("c1", "stderr")
             assert int(node.output("c1")) == 19, "itself and nineteen more"
+            assert exited.usage.refused_forks == 1
+            node.executor.perform(CleanUpContainer("c1"))
+            assert (await node.run(a_spec("c2", "true"))).usage.refused_forks == 0
             assert cgroups.processes("c1") == []
 
     asyncio.run(scenario())
@@ -320,7 +357,7 @@ def test_reading_the_figures_of_a_container_is_a_few_system_calls(cgroups: Cgrou
     opened, read = calls["open"], calls["read"] + calls["pread"]
     assert cgroups.remove("c1", 1.0)
     assert read >= 4, f"processor, memory, its peak, processes: {calls}"
-    assert opened <= 6 and read <= 6 and sum(calls.values()) <= 20, calls
+    assert opened <= 7 and read <= 7 and sum(calls.values()) <= 22, "with what only an ended one is asked for"
 
 
 DELEGATED = """
@@ -411,3 +448,33 @@ def test_v2_says_whose_processes_keep_a_group_from_having_groups_below_it(cgroup
         finally:
             stranger.kill()
     assert cgroups.remove("taken", 2.0)
+
+
+def test_without_cgroups_a_victim_of_the_oom_killer_is_told_from_other_kills(tmp_path: Path) -> None:
+    """Somebody else's memory cgroup ends it, as memory of the host would."""
+    mount = next((m for m in read_mounts("/proc", "/sys/fs/cgroup") if "memory" in m.controllers), None)
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("needs the memory controller of cgroup v1")
+    group = Path(mount.point, f"test-{os.getpid()}-{time.monotonic_ns():x}")
+    waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n" + hog(100)
+
+    async def scenario(driver: CgroupDriver) -> None:
+        async with a_node(tmp_path, driver) as node:
+            launched = await node.launch(a_spec("c1", sys.executable, "-S", "-E", "-c", waits))
+            pid = await soon(lambda: command_pid(launched.pid), "it has begun")
+            (group / "cgroup.procs").write_text(str(pid))
+            (tmp_path / "work" / "c1" / "go").touch()
+            exited = await node.told(ContainerExited, "c1")
+            assert (exited.exit_code, exited.usage.oom_kills, exited.usage.limit_ooms) == (137, 1, 0)
+            node.executor._ender.note_oom_kills()
+            exited = await node.run(a_spec("c2", "sh", "-c", "kill -9 $$"))
+            assert (exited.exit_code, exited.usage.oom_kills) == (137, 0)
+
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(20 * MIB))
+        with a_group(ExecutorSettings(cgroups_mount="none")) as driver:
+            asyncio.run(scenario(driver))
+    finally:
+        until(lambda: not (group / "tasks").read_text(), "it is empty")
+        group.rmdir()

@@ -17,7 +17,7 @@ from ...masters.ends import EndMaster, StopRequested
 from ...masters.tasks import Tally
 from ...records.job_protocol import SubmitApplicationResponse
 from ...records.jobs import ENDED, JobSpec, TaskReport, TaskState
-from ...records.reports import FinalApplicationStatus
+from ...records.reports import FinalApplicationStatus, flaws_text
 from ..frame.output import Printer, is_terminal
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class JobConsole:
         self._is_drawn = False
         self._pace = progress.Pace()
         self._log = shown.log
+        self._unlogged = ""
         self.tasks: dict[tuple[int, int], TaskReport] = {}
         self._follower: OutputFollower | None = None
         self._out: Sink | None = None
@@ -109,6 +110,7 @@ class JobConsole:
             self._log.ended(task, self._response.log_directory)
             if self._log.problem:
                 self.say(f"warning: {self._log.path} is incomplete from here on: {self._log.problem}")
+                self._unlogged = self._log.problem
                 self._log = None
         if self._printer.verbose:
             where = f" {task.container_id} on {task.node_id}" if task.container_id else ""
@@ -223,8 +225,8 @@ class JobConsole:
             self._follower.close()
 
     def check_output(self, end: EndMaster) -> None:
-        """Raises YoppError if stdout did not take all that the containers wrote, say because its disk is
-        full."""
+        """Raises YoppError if stdout did not take all that the containers wrote, or the job log not all of its lines,
+        say because a disk is full."""
         problem = self._follower.lost if self._follower is not None else None
         if problem is not None:
             raise YoppError(
@@ -233,11 +235,21 @@ class JobConsole:
                 hint=f"the job has ended; its whole output is in {self._response.log_directory}",
                 exit_code=end.exit_code or EXIT_FAILURE,
             )
+        if self._unlogged:
+            raise YoppError(
+                "the job log is incomplete",
+                because=self._unlogged,
+                hint=f"the job has ended; `yopp wait {self._response.application_id} --joblog FILE` writes it",
+                exit_code=end.exit_code or EXIT_FAILURE,
+            )
 
     def say_end(self, end: EndMaster, shown: Shown) -> None:
         """Print how the job ended."""
         self.say_first_line()
-        if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
+        flaws = flaws_text(end.summary)
+        if (self._terse or self._printer.quiet) and end.final_status is FinalApplicationStatus.SUCCEEDED:
+            if flaws:
+                self._printer.warn(f"{self._response.application_id}: {flaws}")
             return
         tally = self._tally
         logs = "" if shown.elsewhere else self._response.log_directory
@@ -246,7 +258,9 @@ class JobConsole:
         elapsed = time.monotonic() - self._started
         halt = self._job.halt
         halted = halt is not None and tally.counts[TaskState.FAILED] >= halt.failures
-        self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics, halted=halted))
+        self.say(
+            progress.end_line(end.final_status, elapsed, tally, end.diagnostics, halted=halted, flaws=flaws)
+        )
         summary = progress.summary_line(end.summary, always=shown.show_summary)
         if summary:
             self.say(summary)

@@ -17,9 +17,25 @@ from ...masters.sweeps import has_mark, highest_source, values_of, with_values
 
 # No caller exports variables of these names: the command would get them with other values.
 _JOB = """__job=${CONTAINER_ID%_*_*}; __job=application_${__job#"${__job%_*_*}_"}"""
-_INTO = """case $__out in */*) mkdir -p -- "${__out%/*}" || exit 125; esac
-exec "$@" >"$__out" 2>"$__err"
+_INTO = """__probe=.yopp-$CONTAINER_ID
+case $__out in */*) mkdir -p -- "${__out%/*}" || exit 125; __probe=${__out%/*}/$__probe; esac
+trap : TERM HUP INT
+{ "$@" >"$__out" 2>"$__err"; } 2>/dev/null
+__code=$?
+[ $__code = 0 ] || exit $__code
+# A write for which there is no room ends with a whole block. Then, and without output, a write is tried.
+__size=$(wc -c <"$__out") && [ $((__size % 4096)) = 0 ] || __size=
+[ "$__size" ] && [ $__size != 0 ] ||
+{ __more=$(wc -c <"$__err") && [ $__more != 0 ] && [ $((__more % 4096)) = 0 ] && __size=$__more; }
+[ "$__size" ] || exit 0
+[ $__size = 0 ] && __size=4096 || __size=1048576
+set -C
+{ printf %${__size}s "" >"$__probe"; } 2>/dev/null || __code=74
+rm -f -- "$__probe"
+[ $__code = 0 ] || echo "yopp: the output in $__out may be incomplete: its file system accepts no more" >&2
+exit $__code
 """
+"""The shell waits for the command: a command that does not check its writes does not know that they were refused."""
 _LONGEST_NAME = 255 - len(".err")
 """Bytes of the name of a file of output (NAME_MAX), beside which there is one of stderr."""
 _OWN = re.compile(r"\{(job|task|#)\}")

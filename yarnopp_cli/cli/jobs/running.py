@@ -469,6 +469,7 @@ def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dic
             "exit": task.exit_code,
             "preemptions": task.preemptions,
             "losses": task.losses,
+            "flaw": task.flaw or None,
             "failedAttempts": task.attempts,
             "diagnostics": task.diagnostics,
         }

@@ -311,7 +311,7 @@ def print_seen(printer: Printer, seen: list[Seen], code: int) -> None:
         table=(keys, [["-" if value is None else str(value) for value in row] for row in rows]),
     )
     for one in seen if printer.for_people else ():
-        if one.code and one.why:
+        if one.why:
             printer.note(f"{one.id}: {one.why}")
 
 
