@@ -36,8 +36,9 @@ class Answer:
 class Site:
     """One web server, by its address."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, link: str = "") -> None:
         self.address = address
+        self.link = link.rstrip("/")
         host, _, port = address.rpartition(":")
         self.host, self.port = host, int(port)
 
@@ -86,7 +87,9 @@ def started(yopp: Yopp, *arguments: str) -> WebCluster:
     """``yopp up`` with the REST APIs on free ports."""
     info = yopp.json("up", "--ports", "auto", *arguments)["clusterInfo"]["yopp"]
     return WebCluster(
-        yopp, Site(info["rm"]["http"]), {one["node"]: Site(one["http"]) for one in info["nms"] if one["http"]}
+        yopp,
+        Site(info["rm"]["http"], info["rm"]["link"]),
+        {one["node"]: Site(one["http"], one["link"]) for one in info["nms"] if one["http"]},
     )
 
 

@@ -152,7 +152,21 @@ def test_other_sites_and_other_names_are_refused(shared: WebCluster) -> None:
         answer = rm("POST", f"{APPS}/new-application", headers=headers)
         assert (answer.status, answer.exception) == (403, "ForbiddenException"), headers
     same = {"Origin": f"http://localhost:{rm.port}", "Host": f"localhost:{rm.port}"}
-    assert rm("POST", f"{APPS}/new-application", headers=same).status == 200
+    named = {"Accept-Language": "*", "Host": f"{socket.gethostname()}:{rm.port}"}
+    browsers = (
+        {"Cookie": "a=b"},
+        {"Referer": rm.url},
+        {"Accept-Language": "en"},
+        {"Sec-Fetch-Dest": "empty"},
+    )
+    for headers in (same, named, *browsers):
+        assert rm("POST", f"{APPS}/new-application", headers=headers).status == 403, (
+            "it came without the link"
+        )
+    nodes = {"Accept-Language": "*", "Sec-Fetch-Mode": "cors", "User-Agent": "node"}
+    assert rm("POST", f"{APPS}/new-application", headers=nodes).status == 200, (
+        "a program that calls by Node's fetch"
+    )
 
 
 DAEMONS_OWN = ("/stacks", "/logs/", "/logs/rm.log")

@@ -4,7 +4,7 @@ Changes nothing."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from executor.hints import Any
 from executor.light import Record
@@ -18,6 +18,7 @@ from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
 from ..records.reports import ClusterInfo, NodeReport, NodeState
 from ..rpc.blocking import Connection
 from .plan import PlannedNode, read_plan, running_configuration
+from .resttoken import links
 from .rundir import Daemon, RunDir
 from .watched import read_watched
 
@@ -240,8 +241,10 @@ def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons below ``yopp``."""
+def cluster_document(seen: ClusterStatus, *, owner: bool) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons below ``yopp``; for the ``owner`` with the links
+    for a browser."""
+    owners = links(seen.run_dir) if owner else {}
     info = seen.info or ClusterInfo(0, 0, 0, __version__, "", seen.run_dir.path, "")
     started, rm = seen.info is not None, seen.rm
     return {
@@ -266,8 +269,9 @@ def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
                     "address": f"unix:{seen.run_dir.rm_socket}",
                     "run_dir": seen.run_dir.path,
                     "http": info.http_address,
+                    "link": _url(owners, info.http_address),
                 },
-                "nms": [_node_document(seen, node) for node in seen.nodes],
+                "nms": [_node_document(seen, node, owners) for node in seen.nodes],
                 "applications": {"running": info.applications_running, "pending": info.applications_pending},
                 "containers": {
                     "running": info.containers_running,
@@ -282,8 +286,13 @@ def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
     }
 
 
-def _node_document(seen: ClusterStatus, node: NodeStatus) -> dict[str, Any]:
+def _url(owners: Mapping[str, str], address: str) -> str:
+    return f"http://{owners[address]}/" if address in owners else ""
+
+
+def _node_document(seen: ClusterStatus, node: NodeStatus, owners: Mapping[str, str]) -> dict[str, Any]:
     planned = node.planned or PlannedNode(node.port, 0, 0)
+    address = node.report.http_address if node.report is not None else ""
     total = node.report.total if node.report is not None else Resource(planned.memory, planned.vcores)
     return {
         "node": node.node_id,
@@ -291,7 +300,8 @@ def _node_document(seen: ClusterStatus, node: NodeStatus) -> dict[str, Any]:
         "address": f"unix:{seen.run_dir.nm_socket(node.port)}",
         "state": node.state,
         "rmUnreachableSince": node.own.rm_lost_at_ms if node.own is not None else 0,
-        "http": node.report.http_address if node.report is not None else "",
+        "http": address,
+        "link": _url(owners, address),
         "memoryMB": total.memory,
         "vcores": total.vcores,
     }

@@ -15,7 +15,7 @@ from typing import Any
 from executor.linux.owners.accounts import user_id
 from executor.settings import ExecutorSettings
 
-from ..cluster.resttoken import keep_token, read_token
+from ..cluster.resttoken import keep_token, links, read_token
 from ..cluster.rundir import PORT
 from ..errors import InvalidPropertyError, YoppError
 from ..machine.calls import CallReceived, PagesServed
@@ -100,7 +100,7 @@ class DaemonWeb:
         self.listener.for_owner_only = self._settings.readers == "owner"
         self.listener.others_submit = self._others_submit
         keep_token(run_dir)
-        self.listener.token = partial(read_token, run_dir)
+        self.listener.token, self.listener.links = partial(read_token, run_dir), partial(links, run_dir)
         run_dir.write(f"{name}.http", self.listener.address + "\n")
         run_dir.write(f"{name}{PORT}", f"{self.listener.port}\n")
         return self.listener

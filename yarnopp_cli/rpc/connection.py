@@ -97,6 +97,11 @@ class Connection(asyncio.Protocol):
         """Whether the caller waits for the answer to a call."""
         return bool(self.unanswered or self._waiting)
 
+    @property
+    def over_tcp(self) -> bool:
+        """Whether it came over TCP."""
+        return self._tcp is not None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio: the connection is there; whether it is served is decided here."""
         assert isinstance(transport, asyncio.Transport)

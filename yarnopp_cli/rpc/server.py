@@ -258,7 +258,7 @@ class RpcServer:
             call_id, request = decode_call(line, self._methods)
         except WireError as error:
             connection.write(encode_wire_error(error))
-            if not connection.known:
+            if connection.over_tcp:  # a browser's request, whose body may be calls, ends with its first line
                 connection.hang_up()
             return
         if len(connection.unanswered) >= MAX_UNANSWERED:

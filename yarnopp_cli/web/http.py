@@ -3,7 +3,10 @@ as YARN does.
 
 Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding); a
 write must come from the daemon's own user (or a permitted submitter), not from another site, with content
-type JSON. GET changes nothing. Callers cannot exhaust the daemon's file descriptors.
+type JSON. A browser, whose pages may be another user's, is its user's only by the owner's link. GET changes nothing.
+Callers cannot exhaust the daemon's file descriptors.
+
+Decisions: callers.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from ..rpc.tcp import Door, TcpCaller
 from ..views.cluster import error_document
 from ..views.rest.xml import to_xml
 from ..views.text import json_line
+from .browsers import LISTENER, host_name, is_of_a_browser, linked
 from .listening import WebListener
 from .pacing import Pace
 from .routes import Document, Handler, Route
@@ -64,7 +68,7 @@ OPEN_TO_SUBMITTERS: Final = frozenset(
     }
 )
 """The writes open to users who may submit; the handlers check whose application it is."""
-_LISTENER = web.AppKey("listener", WebListener)
+_NOBODY: Final = "a caller whose user is unknown: it is remote, or has closed the connection"
 _NAMES = web.AppKey("names", frozenset[str])
 
 
@@ -178,9 +182,11 @@ def respond(
 
 
 def caller(request: web.Request) -> int:
-    """The uid of the caller now, -1 where the kernel does not know it: the caller is remote, or has closed
-    the connection.
+    """The uid of the caller now, -1 where nobody knows who asks: the caller is remote, has closed the connection, or
+    is a browser without the owner's link.
     """
+    if is_of_a_browser(request) and not linked(request):
+        return -1
     protocol = request.protocol
     found = protocol.caller if isinstance(protocol, _Protocol) else None
     return found.uid() if found is not None and found.on_loopback else -1
@@ -191,7 +197,7 @@ def has_token(request: web.Request) -> bool:
     scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not shown:
         return False
-    kept = request.app[_LISTENER].token()
+    kept = request.app[LISTENER].token()
     return bool(kept) and hmac.compare_digest(shown.strip().encode(errors="replace"), kept.encode())
 
 
@@ -205,7 +211,7 @@ def submitter(request: web.Request) -> str:
     unknown.
     """
     uid = caller(request)
-    if uid <= 0 or not request.app[_LISTENER].others_submit:
+    if uid <= 0 or not request.app[LISTENER].others_submit:
         return ""
     name = user_name(uid)
     return "" if name == str(uid) else name  # a uid without a user name on this host
@@ -226,16 +232,15 @@ def require_owner(request: web.Request, what: str) -> None:
     if is_owner(request):
         return
     uid = caller(request)
-    who = (
-        f"user {user_name(uid)}"
-        if uid >= 0
-        else "a caller whose user is unknown: it is remote, or has closed the connection"
-    )
-    raise forbidden(
-        f"{what} is for this cluster's own user only",
-        because=f"it belongs to {user_name(os.geteuid())}, and this is {who}",
-        hint="its user may send `Authorization: Bearer TOKEN`, with what rest.token in the run directory holds",
-    )
+    who = f"user {user_name(uid)}" if uid >= 0 else _NOBODY
+    hint = "its user may send `Authorization: Bearer TOKEN`, with what rest.token in the run directory holds"
+    if uid < 0 and is_of_a_browser(request):
+        who, hint = (
+            "a browser, in which a page of another user may act",
+            "open the link that `yopp status` prints",
+        )
+    because = f"it belongs to {user_name(os.geteuid())}, and this is {who}"
+    raise forbidden(f"{what} is for this cluster's own user only", because=because, hint=hint)
 
 
 async def read_body(request: web.Request) -> bytes:
@@ -291,7 +296,7 @@ async def start(bound: list[socket.socket], listener: WebListener, routes: list[
 
     app = web.Application(middlewares=[_answer], client_max_size=BODY_BYTES)
     names = ("localhost", listener.host, socket.gethostname(), socket.getfqdn())
-    app[_LISTENER], app[_NAMES] = listener, frozenset(name.lower() for name in names if name)
+    app[LISTENER], app[_NAMES] = listener, frozenset(name.lower() for name in names if name)
     app[_LIMIT], app[_PACE] = ConnectionLimit(), Pace()
     for method, path, handler in routes:
         known = cast(Callable[[web.Request], Awaitable[web.StreamResponse]], handler)
@@ -432,7 +437,7 @@ async def _check(request: web.Request) -> None:
         require_submitter(request)
         await read_body(request)
         require_submitter(request)  # the caller may have closed the connection meanwhile
-    elif request.app[_LISTENER].for_owner_only:
+    elif request.app[LISTENER].for_owner_only:
         require_owner(request, "what yopp.webapp.readers = owner keeps")
 
 
@@ -440,17 +445,15 @@ def _check_host(request: web.Request) -> None:
     """Raise 403 for a foreign name: a page of another site whose name was rebound to this machine still sends
     that name.
     """
-    host = request.headers.get("Host", "")
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    name = name.strip("[]").lower().rstrip(".")
+    name = host_name(request)
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        if name not in request.app[_NAMES]:
+        if name not in request.app[_NAMES] and not linked(request):
             raise forbidden(
                 "Host not recognised",
                 because="the Host header must name this machine (DNS-rebinding protection)",
-                hint=f"call it http://{request.app[_LISTENER].address}/",
+                hint=f"call it http://{request.app[LISTENER].address}/, or by the link that `yopp status` prints now",
             ) from None
 
 

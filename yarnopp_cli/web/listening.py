@@ -84,7 +84,7 @@ def _files_of(module: str) -> dict[str, tuple[int, int]]:
 class WebListener:
     """Bound sockets. ``address`` is where it is reached; ``warning`` is for users, "" for none. With
     ``for_owner_only`` other users may not even read; with ``others_submit`` they may submit. ``token``
-    returns the bearer token that gives a caller the owner's rights, "" for none.
+    returns the bearer token that gives a caller the owner's rights, "" for none; ``links`` as in ``cluster.resttoken``.
     """
 
     def __init__(self, bound: list[socket.socket], host: str, warning: str = "") -> None:
@@ -99,6 +99,7 @@ class WebListener:
         self.for_owner_only = False
         self.others_submit = False
         self.token: Callable[[], str] = str
+        self.links: Callable[[], dict[str, str]] = dict
 
     def serve(self, module: str, arguments: tuple[Any, ...]) -> None:
         """Wait for the first caller; then ``module``'s ``serve(sockets, *arguments)`` takes over."""

@@ -124,7 +124,8 @@ class ClusterApi:
     @route("GET", BASE, BASE + "/", BASE + "/info")
     async def info(self, request: web.Request) -> Document:
         """``yopp status --json``."""
-        return cluster_document(await asyncio.to_thread(inspect_cluster, self.data.run_dir))
+        seen = await asyncio.to_thread(inspect_cluster, self.data.run_dir)
+        return cluster_document(seen, owner=is_owner(request))
 
     @route("GET", BASE + "/metrics")
     async def metrics(self, request: web.Request) -> Document:

@@ -51,7 +51,7 @@ def tell(
     nodes (of one ``port``), with -q ``ids``, by default the nodes'."""
     from ...cluster.inspection import cluster_document
 
-    document = cluster_document(seen)
+    document = cluster_document(seen, owner=True)
     ours = document["clusterInfo"]["yopp"]
     if seen.rm is None:
         ours["applications"] = _stored(seen)
@@ -94,6 +94,8 @@ def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
 
 
 def _lines(seen: ClusterStatus) -> list[str]:
+    from ...cluster.resttoken import links
+
     if seen.state == "stopped":
         stored = _stored(seen)
         if stored is None:
@@ -117,6 +119,8 @@ def _lines(seen: ClusterStatus) -> list[str]:
         else "is not running"
     )
     lines.append(f"  rm {rm}{web}")
+    if info is not None and (owners := links(seen.run_dir).get(info.http_address)):
+        lines.append(f"  browser, with your rights: http://{owners}/cluster")
     lines += [f"  nm {node_line(seen, node)}" for node in seen.nodes]
     if info is not None:
         lines.append(f"  {load_text(info)}")

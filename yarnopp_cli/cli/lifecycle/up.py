@@ -101,16 +101,24 @@ def up(
         elif not printer.quiet:
             printer.text(f"starting: `yopp status` shows when it is ready; errors are logged to {log}")
         return 0
-    _start(context, printer, wish, timeout)
+    _start(context, printer, wish, timeout, logged=no_wait)
     return 0
 
 
 def _start(
-    context: Context, printer: Printer, wish: Wish, timeout: float | None, *, supervised: bool = False
+    context: Context,
+    printer: Printer,
+    wish: Wish,
+    timeout: float | None,
+    *,
+    supervised: bool = False,
+    logged: bool = False,
 ) -> str:
-    """Start what is missing and print the result; the sentence for people."""
+    """Start what is missing and print the result; the sentence for people. Where the output is ``logged``, it has no
+    link."""
     from ...cluster.inspection import inspect_cluster
     from ...cluster.launching import START_SECONDS
+    from ...cluster.resttoken import links
     from ...cluster.starting import ensure_cluster
     from ...records.reports import STAY
 
@@ -128,7 +136,9 @@ def _start(
     if not printer.for_people:
         tell(printer, inspect_cluster(context.run_dir), "")
     else:
-        printer.text(sentence)
+        owners = links(context.run_dir).get(handle.info.http_address)
+        shown = f"\nbrowser, with your rights: http://{owners}/cluster" if owners else ""
+        printer.text(sentence + ("" if supervised or logged else shown))
         if printer.verbose and handle.started:
             printer.note(f"started {', '.join(handle.started)}")
     return sentence

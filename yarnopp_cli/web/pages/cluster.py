@@ -15,6 +15,7 @@ from ...views import cluster as cluster_view
 from ...views.columns import or_dash
 from ...views.html import Html, facts, join, link, meter, moment, section, stacked, state, table, tag, tiles
 from ...views.text import number_of, span
+from ..browsers import linked
 from ..data import ClusterData
 from ..http import not_found
 from ..queries import chosen_nodes, nodes_in
@@ -126,7 +127,8 @@ class ClusterPages:
         node = await self._data.node(report.node_id)
         if not node.http_address:
             raise not_found(f"node {node.node_id} serves no pages")
-        raise web.HTTPFound(f"http://{node.http_address}{path('node', 'container', report.container_id)}")
+        address = linked(request).get(node.http_address, node.http_address)
+        raise web.HTTPFound(f"http://{address}{path('node', 'container', report.container_id)}")
 
     @route("GET", "/cluster/scheduler")
     async def scheduler(self, request: web.Request) -> web.StreamResponse:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from ...errors import YoppError
 from ...views.html import Html, esc, join, link, tag
+from ..browsers import linked
 from ..routes import Document, Route
 
 Links = Sequence[tuple[str, str]]
@@ -33,6 +34,8 @@ def page(
     text: str = join([tag("h1", title), *parts])
     if not (request.headers.get(FRAGMENT) and live):
         text = document(title, Html(text), navigation, request.path, live=live)
+    for address, owners in linked(request).items():
+        text = text.replace(f'href="http://{address}/', f'href="http://{owners}/')
     return web.Response(text=text, content_type="text/html", charset="utf-8")
 
 

@@ -150,6 +150,10 @@
             cache: "no-store",
             signal: AbortSignal.timeout(10000),
           });
+          if (answer.status === 403) {
+            say("this link is no longer valid: `yopp status` prints the present one", true);
+            return;
+          }
           if (!answer.ok) throw new Error(String(answer.status));
           const text = await answer.text();
           if (text !== last && !isBusy(main)) {
