@@ -18,7 +18,7 @@ from ..records.job_protocol import (
     WatchJobResponse,
 )
 from ..records.jobs import TaskState, from_rows
-from ..records.reports import FinalApplicationStatus, JobSummary
+from ..records.reports import FLAWS, FinalApplicationStatus, JobSummary
 from ..rpc.blocking import Connection
 from .watching import Observer, SignalWatch, Stops, readable
 
@@ -175,6 +175,7 @@ class JobFollower:
         if news.end is None:
             self._ask()
         else:
+            tally.noted |= {name: getattr(news.end.summary, name) for name in FLAWS}
             self._end = _end_of(news.end)
 
     # --- a lost ResourceManager

@@ -16,6 +16,7 @@ from ..records.reports import (
     FinalApplicationStatus,
     JobSummary,
     YarnApplicationState,
+    flaws_text,
     plain_diagnostics,
 )
 from ..views.text import SHED, number_of
@@ -122,18 +123,12 @@ def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> st
 
 
 def end_line(
-    status: FinalApplicationStatus,
-    seconds: float,
-    tally: Tally,
-    diagnostics: str,
-    *,
-    halted: bool = False,
-    flaws: str = "",
+    status: FinalApplicationStatus, seconds: float, tally: Tally, diagnostics: str, *, halted: bool = False
 ) -> str:
     """The line printed at the end: ``done in 51.2 s: 10 ok``. ``halted``: the job was ended because of the
-    number of failed tasks; ``flaws`` is what tasks lost that ended by themselves.
+    number of failed tasks.
     """
-    states = ", ".join(filter(None, (states_text(tally), flaws)))
+    states = ", ".join(filter(None, (states_text(tally), flaws_text(tally.summary()))))
     if status is FinalApplicationStatus.SUCCEEDED:
         return f"done in {duration_text(seconds)}: {states}"
     if status is FinalApplicationStatus.FAILED:

@@ -129,7 +129,7 @@ class JobSummary(Record):
     output_lost: int = 0
 
 
-_FLAWS = {
+FLAWS = {
     "processes_killed": "lost a process to the OOM killer",
     "forks_refused": "could not start a process, because of its limit of processes",
     "output_lost": "may have lost output",
@@ -138,9 +138,8 @@ _FLAWS = {
 
 def flaws_text(summary: JobSummary) -> str:
     """What tasks lost that ended by themselves, for people: ``2 of them lost …``; "" for nothing."""
-    told = [(count, text) for name, text in _FLAWS.items() if (count := getattr(summary, name))]
-    each = [f"{'it' if summary.total == 1 else f'{count} of them'} {text}" for count, text in told]
-    return ", ".join(each)
+    told = [(count, text) for name, text in FLAWS.items() if (count := getattr(summary, name))]
+    return ", ".join(f"{'it' if summary.total == 1 else f'{count} of them'} {text}" for count, text in told)
 
 
 def plain_diagnostics(diagnostics: str, summary: JobSummary | None) -> str:

@@ -29,11 +29,7 @@ from .text import megabytes, others_named, size_text, span
 if TYPE_CHECKING:
     from executor.settings import ExecutorSettings
 
-_FLAWS = {
-    CauseKind.PROCESSES_KILLED: "oom",
-    CauseKind.FORKS_REFUSED: "pids",
-    CauseKind.OUTPUT_LOST: "output",
-}
+_FLAWS = {CauseKind.PROCESSES_KILLED: "oom", CauseKind.FORKS_REFUSED: "pids", CauseKind.OUTPUT_LOST: "output"}
 _INVALID = int(ContainerExitStatus.INVALID)
 _SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
 _KILL_CODE = 137

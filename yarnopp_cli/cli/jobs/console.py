@@ -246,9 +246,8 @@ class JobConsole:
     def say_end(self, end: EndMaster, shown: Shown) -> None:
         """Print how the job ended."""
         self.say_first_line()
-        flaws = flaws_text(end.summary)
         if (self._terse or self._printer.quiet) and end.final_status is FinalApplicationStatus.SUCCEEDED:
-            if flaws:
+            if flaws := flaws_text(end.summary):
                 self._printer.warn(f"{self._response.application_id}: {flaws}")
             return
         tally = self._tally
@@ -258,9 +257,7 @@ class JobConsole:
         elapsed = time.monotonic() - self._started
         halt = self._job.halt
         halted = halt is not None and tally.counts[TaskState.FAILED] >= halt.failures
-        self.say(
-            progress.end_line(end.final_status, elapsed, tally, end.diagnostics, halted=halted, flaws=flaws)
-        )
+        self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics, halted=halted))
         summary = progress.summary_line(end.summary, always=shown.show_summary)
         if summary:
             self.say(summary)

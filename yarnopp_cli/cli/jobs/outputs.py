@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 from executor.light import replace
 
@@ -17,25 +18,7 @@ from ...masters.sweeps import has_mark, highest_source, values_of, with_values
 
 # No caller exports variables of these names: the command would get them with other values.
 _JOB = """__job=${CONTAINER_ID%_*_*}; __job=application_${__job#"${__job%_*_*}_"}"""
-_INTO = """__probe=.yopp-$CONTAINER_ID
-case $__out in */*) mkdir -p -- "${__out%/*}" || exit 125; __probe=${__out%/*}/$__probe; esac
-trap : TERM HUP INT
-{ "$@" >"$__out" 2>"$__err"; } 2>/dev/null
-__code=$?
-[ $__code = 0 ] || exit $__code
-# A write for which there is no room ends with a whole block. Then, and without output, a write is tried.
-__size=$(wc -c <"$__out") && [ $((__size % 4096)) = 0 ] || __size=
-[ "$__size" ] && [ $__size != 0 ] ||
-{ __more=$(wc -c <"$__err") && [ $__more != 0 ] && [ $((__more % 4096)) = 0 ] && __size=$__more; }
-[ "$__size" ] || exit 0
-[ $__size = 0 ] && __size=4096 || __size=1048576
-set -C
-{ printf %${__size}s "" >"$__probe"; } 2>/dev/null || __code=74
-rm -f -- "$__probe"
-[ $__code = 0 ] || echo "yopp: the output in $__out may be incomplete: its file system accepts no more" >&2
-exit $__code
-"""
-"""The shell waits for the command: a command that does not check its writes does not know that they were refused."""
+_INTO = Path(__file__).with_name("results.sh")
 _LONGEST_NAME = 255 - len(".err")
 """Bytes of the name of a file of output (NAME_MAX), beside which there is one of stderr."""
 _OWN = re.compile(r"\{(job|task|#)\}")
@@ -54,7 +37,7 @@ def into_files(tasks: Tasks, pattern: str, directory: str) -> Tasks:
     names = ["__job" if one == "job" else "YOPP_TASK" for one in own]
     parts = ["__out=$1; shift", *(f"__out=$__out${name}$1; shift" for name in names)]
     err = "__err=$__out.err" if marked else "__err=${__out%/*}/stderr"
-    script = "\n".join((_JOB, *parts, err, _INTO))
+    script = "\n".join((_JOB, *parts, err, _INTO.read_text("ascii")))
     prefix = ("/bin/sh", "-c", script, "yopp", *literal)
     tasks = replace(tasks, results=os.path.join(directory, file))
     if tasks.sweep is not None:
