@@ -56,6 +56,33 @@ def examples_in(help_text: str) -> int:
     return len(help_text.partition("Examples:")[2].split("\n    ")[1:])
 
 
+@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS)])
+def test_help_has_whole_summaries_and_fits_in_80_columns(
+    cli: Cli, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = cli(*words, "--help").out
+    assert max(map(len, told.splitlines())) <= 80
+    assert not re.findall(r"\w\.\.\.$", told, re.MULTILINE)
+
+
+def test_commands_that_are_meant_for_a_shell_get_one_line_of_warning(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "jobs"
+    file.write_text("echo 'a > b'\necho a > o1.txt\necho $HOME && true\n")
+    for words, warned in (
+        (("--from", str(file)), "`>` in `echo a > o1.txt` and 1 more is passed"),
+        (("--shell", "--from", str(file)), ""),
+        (("echo", "{}", ">", "x", ":::", "a"), "`>` in `echo {} > x` is passed"),
+        (("echo {} | cat", ":::", "a"), "`|` in `echo {} | cat` is passed"),
+        (("echo", "a", "&&", "true"), "`&&` in `echo a && true` is passed"),
+        (("echo", ":::", ">", "a;b"), ""),
+        (("expr", "1", "<", "2"), ""),
+        (("find", ".", "-exec", "ls", ";"), ""),
+    ):
+        told = [line for line in cli("run", "--dry-run", *words).err.splitlines() if "warning" in line]
+        assert len(told) == bool(warned) and all(warned in line for line in told), words
+
+
 def test_the_top_help_lists_every_command_and_loads_none() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", LOADED, "--help"], capture_output=True, text=True, cwd=ROOT, timeout=60

@@ -12,7 +12,7 @@ from yarnopp_cli.cli.jobs.sweep import numbers_of, varied
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import tasklines
 from yarnopp_cli.masters.commands import Tasks
-from yarnopp_cli.masters.sweeps import launch_of
+from yarnopp_cli.masters.sweeps import launch_of, shells_mark
 from yarnopp_cli.records.jobs import Halt, Sweep
 
 pytestmark = pytest.mark.pure
@@ -285,3 +285,43 @@ def test_a_byte_order_mark_is_none_of_the_text(lines: Path) -> None:
     for encoding in ("utf-16-le", "utf-16-be"):
         lines.write_bytes("\ufefftrue\n".encode(encoding))
         assert "UTF-16" in refused(file=lines).because
+
+
+@pytest.mark.parametrize(
+    ("line", "mark"),
+    [
+        ("echo a > o1.txt", ">"),
+        ("sort <in", "<"),
+        ("a | b", "|"),
+        ("cd /x; ls", ";"),
+        ("a && b", "&&"),
+        ("sleep 1 &", "&"),
+        ("echo $HOME", "$HOME"),
+        ("echo `date`", "`"),
+        ('echo "$HOME"', "$HOME"),
+        ('echo "a > b; c"', ""),
+        ("awk '{print $1}' f", ""),
+        (r"echo \$HOME \> x", ""),
+        ("curl http://x/?a=1&b=2", ""),
+        ("grep foo$ f", ""),
+        ("find . -exec ls {} ;", ""),
+        ("find . -exec ls {} ; > x", ">"),
+        ("echo 'a' \"b\" c", ""),
+        ("echo \"it's\" '$X'", ""),
+        ("make 2>&1", ">"),
+        ('echo "\\$X"', ""),
+        ("a || b", "|"),
+        ("echo $(date)", "$("),
+        ('echo "`date`"', "`"),
+        ("echo ${X}", "${"),
+        ("true", ""),
+        ('echo "x', ""),
+        ("cost 5$", ""),
+        ("p $1", "$1"),
+        ('echo "a\\"$X"', "$X"),
+    ],
+)
+def test_what_a_shell_would_act_on_is_found_outside_of_the_quotes_that_protect_it(
+    line: str, mark: str
+) -> None:
+    assert shells_mark(line) == mark

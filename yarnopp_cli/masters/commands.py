@@ -31,6 +31,9 @@ RETRY_ON_SPECIFIC_ERROR_CODES = 2
 FOR_EVER = 2**31
 """A number of attempts that no container reaches."""
 
+SHELLS_WORDS = frozenset((">", ">>", "<", "|", "||", "&&", "&", ";", "2>", "2>&1", "&>"))
+"""Words of a command that are probably meant for a shell."""
+
 
 class Tasks(Record):
     """What the containers of ``yopp run`` run: a command, or a template with its values, and the numbers of

@@ -159,9 +159,19 @@ class Lazily(UserDict[str, Any]):
         return self.data[name]
 
 
+class _Group(typer.core.TyperGroup):
+    """A group whose help has the whole summary of each command, on several lines if need be."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of the commands."""
+        listed = [(name, self.commands[name].get_short_help_str(1000)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(listed)
+
+
 def group(name: str, summary: str) -> Any:
     """The parser's group of the commands registered below ``name``; its help is the summary."""
-    holder = new_typer(callback=_nothing, help=f"{summary}.", no_args_is_help=True)
+    holder = new_typer(cls=_Group, callback=_nothing, help=f"{summary}.", no_args_is_help=True)
     parsed: Any = typer.main.get_command(holder)
     parsed.name = name
     below = {path.partition(" ")[2]: one for path, one in REGISTERED.items() if path.startswith(f"{name} ")}

@@ -13,7 +13,7 @@ from executor.records import ExecutionType, Resource
 from ... import started
 from ...errors import ApplicationNotFoundError, UsageError
 from ...jobs.commands import check_text, find_command
-from ...masters.commands import Tasks, no_command, plan_run
+from ...masters.commands import SHELLS_WORDS, Tasks, no_command, plan_run
 from ...records.jobs import Halt, JobSpec, TaskSpec
 from ...records.requests import AFTER, ANY, ApplicationSubmissionContext, check_deadline
 from ..frame.command import Needs, command
@@ -417,6 +417,11 @@ def run(
     elif session.yarn is None:
         environment, directory = surroundings(words, program.cwd, session.printer)
     tasks = program.tasks(containers.count, environment, directory)
+    if not program.shell and (tasks.sweep is not None or not SHELLS_WORDS.isdisjoint(tasks.command)):
+        from .sweep import without_a_shell
+
+        if told := without_a_shell(tasks):
+            session.printer.warn(told)
     program.check_input()
     tasks, all_of_them = kept.left(tasks), any(tasks.numbers)
     if application.max_running and tasks.max_running:

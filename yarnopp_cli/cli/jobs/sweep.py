@@ -15,10 +15,10 @@ from executor.light import replace
 from ...errors import UsageError
 from ...jobs.commands import find_command
 from ...jobs.tasklines import MOST_TASKS, STDIN, Columns, at_most, commands_of, named, values_of
-from ...masters.commands import Tasks, no_command
-from ...masters.sweeps import SHELL, has_mark, highest_source, places_of, unfit
+from ...masters.commands import SHELLS_WORDS, Tasks, no_command
+from ...masters.sweeps import SHELL, has_mark, highest_source, places_of, shells_mark, unfit
 from ...records.jobs import Sweep
-from ...views.text import number_of
+from ...views.text import number_of, shorten
 
 _MARKS = (":::", "::::", ":::+", "::::+")
 _OURS = 16 * 1024
@@ -146,6 +146,29 @@ def _sweep(
             hint="yopp run echo {1} {2} ::: a b ::: 1 2",
         )
     return Sweep(tuple(sources), shell=shell, linked=tuple(linked))
+
+
+def without_a_shell(tasks: Tasks) -> str:
+    """What is probably meant for a shell in commands that none reads, as a warning; "" for nothing."""
+    command, sweep = tasks.command, tasks.sweep
+    if not command:
+        lines = sweep.sources[0] if sweep is not None else ()
+        marks, marked = [""], [line for line in lines if shells_mark(line)]
+    else:
+        line = command[0] if " " in command[0] and shells_mark(command[0]) else ""
+        tested = command[0].rpartition("/")[2] in ("expr", "test", "[")
+        marks = [word for word in command if word in SHELLS_WORDS and not tested]
+        if any(word in ("-exec", "-execdir", "-ok", "-okdir") for word in command):
+            marks = [word for word in marks if word != ";"]
+        marked = [line or " ".join(command)] if line or marks else []
+    if not marked:
+        return ""
+    mark = shells_mark(marked[0]) or marks[0]
+    more = f" and {len(marked) - 1:,} more" if marked[1:] else ""
+    return (
+        f"`{mark}` in `{shorten(marked[0], 60)}`{more} is passed to the command as it is, since no shell reads it; "
+        "with --shell, /bin/sh does"
+    )
 
 
 def _line_of(path: str) -> str:
