@@ -23,7 +23,12 @@ EXIT_PARTLY = 4
 
 @command("status", "yopp status", "yopp status --json", yarn=True)
 def status(session: Session) -> int:
-    """Show whether the cluster is running: exit code 0 if it is, 3 if it is stopped, 4 otherwise."""
+    """Show whether the cluster is running: exit code 0 if it is, 3 if it is stopped, 4 otherwise.
+
+    The link below the ResourceManager has your rights in a browser: to change things, and to read the output of
+    containers. It is for you alone, and valid until the ResourceManager ends; at the other address a browser
+    only reads.
+    """
     from ...cluster.inspection import inspect_cluster
 
     printer = session.printer

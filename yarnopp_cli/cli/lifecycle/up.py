@@ -74,7 +74,7 @@ def up(
 
     Daemons that are already running are kept, and missing ones are started. A cluster that a job started for
     itself stays from then on. If a cluster is running with other settings than you ask for, the command fails
-    and changes nothing.
+    and changes nothing. The second line is a link that has your rights in a browser (see `yopp status`).
     """
     from ...cluster.capacity import Wish
 
