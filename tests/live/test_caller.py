@@ -272,3 +272,7 @@ def test_a_shell_of_yopps_own_before_the_command_changes_no_variable(cluster: Yo
     )
     assert [(tmp_path / name).read_text() for name in ("1-OPTIND", "2-job")] == ["3\n", "3\n"]
     assert log.read_text().endswith("\tenv -0\n")
+    called(cluster, {"PATH": "/usr/bin:/bin"}, *writes[:2], "echo", "a\\tb")
+    assert (tmp_path / "out/1/stdout").read_bytes() == b"a\\tb\n", (
+        "the program, and not what the shell has of that name"
+    )

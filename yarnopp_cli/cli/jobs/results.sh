@@ -6,7 +6,7 @@
 __probe=.yopp-$CONTAINER_ID
 case $__out in */*) mkdir -p -- "${__out%/*}" || exit 125; __probe=${__out%/*}/$__probe; esac
 trap : TERM HUP INT
-{ "$@" >"$__out" 2>"$__err"; } 2>/dev/null
+(exec "$@" >"$__out" 2>"$__err") 2>/dev/null # without exec, the shell would take its own echo for the program
 __code=$?
 [ $__code = 0 ] || exit $__code
 __size=$(wc -c <"$__out") && [ $((__size % 4096)) = 0 ] || __size=
