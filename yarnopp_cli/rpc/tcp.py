@@ -165,28 +165,28 @@ class Door:
         self._factory = factory
         self._crowded = crowded
         self._loop = asyncio.get_running_loop()
-        self._busy_until = 0.0
-        self._pause: asyncio.TimerHandle | None = None
+        self._busy_until = dict.fromkeys(sockets, 0.0)  # a crowd at one address does not close the other
+        self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
         self._coming = set[asyncio.Task[None]]()
-        self._open()
+        for listening in sockets:
+            self._open(listening)
 
     def close(self) -> None:
         """Accept nobody any more."""
-        if self._pause is not None:
-            self._pause.cancel()
+        for pause in self._pauses.values():
+            pause.cancel()
         for listening in self.sockets:
             self._loop.remove_reader(listening)
             listening.close()
 
-    def _open(self) -> None:
-        for listening in self.sockets:
-            self._loop.add_reader(listening, self._accept, listening)
+    def _open(self, listening: socket.socket) -> None:
+        self._loop.add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
         now = self._loop.time()
         for _ in range(ACCEPT_AT_ONCE):
-            if self._busy_until > now + BURST_SECONDS:
-                self._wait(ACCEPT_AT_ONCE * ACCEPT_SECONDS)
+            if self._busy_until[listening] > now + BURST_SECONDS:
+                self._wait(listening, ACCEPT_AT_ONCE * ACCEPT_SECONDS)
                 break
             try:
                 connection, _ = listening.accept()
@@ -194,10 +194,10 @@ class Door:
                 break
             except OSError as error:
                 LOG.warning("no connection can be accepted for %g s: %s", _RETRY_SECONDS, reason_of(error))
-                self._wait(_RETRY_SECONDS)
+                self._wait(listening, _RETRY_SECONDS)
                 break
             counts = CROWDED_SECONDS if self._crowded() else ACCEPT_SECONDS
-            self._busy_until = max(self._busy_until, now) + counts
+            self._busy_until[listening] = max(self._busy_until[listening], now) + counts
             coming = self._loop.create_task(self._take(connection))
             self._coming.add(coming)
             coming.add_done_callback(self._coming.discard)
@@ -209,10 +209,9 @@ class Door:
         except OSError:
             connection.close()  # it has gone
 
-    def _wait(self, seconds: float) -> None:
-        for listening in self.sockets:
-            self._loop.remove_reader(listening)
-        self._pause = self._loop.call_later(seconds, self._open)
+    def _wait(self, listening: socket.socket, seconds: float) -> None:
+        self._loop.remove_reader(listening)
+        self._pauses[listening] = self._loop.call_later(seconds, self._open, listening)
 
 
 class TcpCaller:
