@@ -7,7 +7,6 @@ that touches no state. Nothing is decided here: ``executor.core`` decides which 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import time
@@ -36,6 +35,7 @@ from ..settings import ExecutorSettings
 from .adoption import Finder
 from .cgroups.base import CgroupDriver
 from .cgroups.devices import DeviceGroups
+from .cgroups.files import paths_below
 from .cgroups.groups import check_name, may_be_container
 from .cgroups.weights import NodeWeight
 from .confining import kept_from_containers
@@ -130,6 +130,11 @@ class LinuxContainerExecutor:
             cgroups, self._directories, loop=loop, post=post, clock=time.monotonic
         )
         self._watcher = ExitWatcher(loop)
+        seldom: dict[str, Seldom] = {}
+        if settings.log_monitor_enabled or settings.log_rotation_bytes:
+            seldom["log_bytes"] = Seldom(self._written, settings.log_monitor_interval_ms)
+        if settings.work_dir_size_limit_bytes:
+            seldom["disk_bytes"] = Seldom(self._stored, settings.work_dir_interval_ms)
         self._monitor = Monitor(
             context,
             self._running,
@@ -137,7 +142,7 @@ class LinuxContainerExecutor:
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
             make_host=self._host_reader,
-            seldom=self._seldom(),
+            seldom=seldom,
         )
         self._weights = NodeWeight(cgroups.weights(), loop)
         self._finder = Finder(context, is_id)
@@ -224,10 +229,7 @@ class LinuxContainerExecutor:
                 os.rmdir(path)
             except OSError as error:
                 LOG.debug("%s stays: %s", path, error.strerror)
-                if (
-                    error.errno == errno.ENOTEMPTY
-                ):  # `down` removes what is left where there is a directory of records
-                    return
+                return  # `down` removes what is left where there is a directory of records
 
     @property
     def complaints(self) -> list[str]:
@@ -251,7 +253,7 @@ class LinuxContainerExecutor:
             markers=self._own_markers,
             own_pids=self._own_pids,
             others=lambda: self._cgroups.processes_of_others(hierarchy),
-            groups=self._cgroups.paths(hierarchy),
+            groups=paths_below(self._cgroups.bases.values(), hierarchy),
             suspicious=0.5 * self._settings.pressure_outside_cpu,
             yields=self._settings.group_weights and self._cgroups.weights() is not None,
             clock=self._context.clock,
@@ -273,15 +275,6 @@ class LinuxContainerExecutor:
             for held in self._held.values()
             if held.pid and not held.ended and not held.over
         }
-
-    def _seldom(self) -> dict[str, Seldom]:
-        """What is measured of directories."""
-        settings, found = self._settings, {}
-        if settings.log_monitor_enabled or settings.log_rotation_bytes:
-            found["log_bytes"] = Seldom(self._written, settings.log_monitor_interval_ms)
-        if settings.work_dir_size_limit_bytes:
-            found["disk_bytes"] = Seldom(self._stored, settings.work_dir_interval_ms)
-        return found
 
     def _written(self, container_id: str, processes: list[int]) -> int:
         held, settings = self._held.get(container_id), self._settings

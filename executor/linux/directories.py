@@ -92,12 +92,10 @@ class Directories:
 
     def users_of(self, spec: ContainerSpec) -> tuple[int, ...]:
         """The other user that a container runs as; empty where there is none, or which one is not known now."""
-        try:
-            account = self._accounts.of(spec.user) if self._accounts is not None else None
-        except CannotLaunchError as error:
-            LOG.warning("orphans of %s are not looked for: %s", spec.container_id, error)
-            return ()
-        return () if account is None else (account.uid,)
+        with contextlib.suppress(CannotLaunchError):
+            if self._accounts is not None and (account := self._accounts.of(spec.user)) is not None:
+                return (account.uid,)
+        return ()
 
     def log(self, spec: ContainerSpec) -> str:
         """The directory of a container's ``stdout`` and ``stderr``, as in YARN."""
@@ -271,11 +269,9 @@ class Directories:
                 return False
         if _is_large(path):
             aside = os.path.join(self.work, f"{SPARE_PREFIX}{time.time_ns()}")
-            try:
+            with contextlib.suppress(OSError):
                 os.rename(path, aside)
                 _remove(aside)
-            except OSError as error:
-                LOG.warning("cannot rename %s: %s", path, error.strerror)
         else:
             _remove_tree(path)
         return not os.path.lexists(path)

@@ -80,6 +80,20 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a container without the variable PATH finds its command, as in dash."""
 
 
+ACCOUNT = 5
+"""The place of the account in a request (``slots.slot.message_of``), after the id and the time."""
+LIMITS = (
+    "cpu.shares cpu.weight",
+    "cpu.cfs_quota_us cpu.cfs_period_us cpu.cfs_burst_us cpu.rt_runtime_us cpu.max cpu.max.burst cpu.idle "
+    "cpu.uclamp.min cpu.uclamp.max memory.limit_in_bytes memory.memsw.limit_in_bytes memory.soft_limit_in_bytes "
+    "memory.swappiness memory.oom_control memory.kmem.tcp.limit_in_bytes memory.min memory.low memory.high "
+    "memory.max memory.swap.high memory.swap.max memory.zswap.max memory.oom.group pids.max freezer.state "
+    "cgroup.freeze cgroup.type cgroup.subtree_control cgroup.max.depth cgroup.max.descendants io.max io.weight "
+    "io.latency cpuset.cpus cpuset.mems",
+)
+"""The files of a cgroup's weight, and of its other limits (cgroup-v1/*.rst, cgroup-v2.rst)."""
+
+
 class NotStartedError(Exception):
     """A container cannot begin: its exit code, the reason, and the errno if the node may be at fault."""
 
@@ -197,7 +211,7 @@ def launcher(
         pid, start = os.getpid(), _start_of(os.getpid())
         if _is_alone(commands):
             return  # its node has died: the journal of this name may belong to the next run
-        figures = Figures(before, gauges)
+        figures = Figures(before, gauges, Limits([before + os.path.dirname(path) for path in joins]))
         journal = JournalFile(before + journal_path, b"launcher %d %d\n" % (pid, start))
         os.close(root)
         shield = Shield()
@@ -264,7 +278,8 @@ class Launcher:
         0 if it has followed another one itself."""
         journal = self._journal
         self._may_follow = False  # nothing follows one that cannot begin: the node takes it back
-        base = self._figures.begin()
+        own = request[ACCOUNT] is None
+        base = self._figures.begin(own and queued_at == 0)
         line = begin_line(name, base, queued_at)
         try:
             journal.begin(line, follows=queued_at > 0)
@@ -296,7 +311,7 @@ class Launcher:
         seconds = time.monotonic() - begun
         code = status >> 8 if status & 127 == 0 else 128 + (status & 127)
         journal.note(b"end %d\n" % code)
-        figures = self._figures.end()
+        figures = self._figures.end(own)
         self._may_follow = self._figures.clean and not journal.is_long
         following = self._following()
         told = code, figures, "" if following is None else following[0], silent
@@ -334,6 +349,36 @@ def receiver_of(ahead: Sequence[_socket.socket], generation: int) -> _socket.soc
     return ahead[1 - generation % 2]
 
 
+class Limits:
+    """What limits a launcher and its container: files of its cgroup in each hierarchy, what was made below it, and what
+    a process inherits. Root's own containers can change all of that, by a user namespace (cgroup_namespaces(7)); a kill
+    by the OOM killer changes it, too."""
+
+    def __init__(self, groups: list[str]) -> None:
+        """Open the files, and the directories ``groups``."""
+        paths = [[f"{group}/{name}" for group in groups for name in names.split()] for names in LIMITS]
+        self._weights, self._files = [[fd for path in one if (fd := _open_gauge(path)) >= 0] for one in paths]
+        self._files.append(os.open("/proc/self/limits", os.O_RDONLY | os.O_CLOEXEC))
+        self._groups = [os.open(group, os.O_PATH | os.O_CLOEXEC) for group in groups]
+        #: as the node wants them
+        self.sent = self.now()
+
+    def changed(self) -> int:
+        """Whether they have changed since: 1 only the weight, which the node may have done, 2 others."""
+        now = self.now()
+        return 2 if not now or now[1:] != self.sent[1:] else int(now != self.sent)
+
+    def now(self) -> tuple[object, ...]:
+        """What they are; empty if that is not known."""
+        nested = [os.fstat(fd).st_nlink for fd in self._groups]
+        inherited = os.sched_getaffinity(0), os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
+        try:
+            texts = [[os.pread(fd, 4096, 0) for fd in files] for files in (self._weights, self._files)]
+        except OSError:
+            return ()
+        return (*texts, nested, inherited)
+
+
 class Figures:
     """What the kernel counts in a launcher's cgroup: seconds of CPU and of throttling, bytes of memory and their
     peak, OOM kills, processes, OOMs at its limit, refused forks; 0 for what it does not count.
@@ -342,8 +387,9 @@ class Figures:
     reads them and not the node: it knows the moments when a container begins and ends.
     """
 
-    def __init__(self, before: str, gauges: list[tuple[str, str, float] | None]) -> None:
+    def __init__(self, before: str, gauges: list[tuple[str, str, float] | None], limits: Limits) -> None:
         """Open the files, below ``before``."""
+        self._limits = limits
         opened: dict[str, int] = {}
         self._gauges: list[tuple[int, bytes, float]] = []
         for gauge in gauges:
@@ -356,27 +402,33 @@ class Figures:
         self.resets_peak = self._reset()
         self._last: tuple[float, ...] | None = None
         self.memory = self._read()[2]
-        #: whether the last container has left no process, no more than LEFT_BYTES, and no lasting peak
+        #: whether the last container has left no process, no more than LEFT_BYTES, no lasting peak, and its limits
         self.clean = True
 
-    def begin(self) -> tuple[float, ...]:
-        """The figures with which a container begins; its peak is 0 if it counts from zero."""
+    def begin(self, sent: bool) -> tuple[float, ...]:
+        """The figures with which a container begins; its peak is 0 if it counts from zero. ``sent``: its limits are as
+        the node wants them, and it may change them."""
+        if sent:
+            self._limits.sent = self._limits.now()
         figures = self._last or self._read()
         if self._peak >= 0 and self._reset():
             figures = (*figures[:3], 0, *figures[4:])
         return figures
 
-    def end(self) -> tuple[float, ...]:
-        """The figures with which it ends."""
+    def end(self, own: bool) -> tuple[float, ...]:
+        """The figures with which it ends, and what of its limits has changed, or may still be changed by what it has
+        left; only containers of the node's ``own`` user can change them."""
         figures = self._read()
+        changed = self._limits.changed() if own and figures[5] == 1 else 2 * own
         self.clean = (
             figures[5] == 1
+            and not changed
             and figures[2] <= self.memory + LEFT_BYTES
             and (self.resets_peak or figures[3] <= LASTING_PEAK_BYTES)
         )
         # What is left is ended by the node, and counts until then.
         self._last = figures if self.clean else None
-        return figures
+        return (*figures, changed)
 
     def _reset(self) -> bool:
         try:

@@ -123,20 +123,18 @@ def author(pid: int, *, proc: str = "/proc") -> int | None:
     (AT_SECURE of getauxval(3)), so another user chose them, whoever it runs as by now.
     """
     words = memoryview(read_bytes(f"{proc}/{pid}/auxv")).cast("L")  # types, each with its value
-    try:
-        secure = dict(zip(words[::2], words[1::2], strict=False)).get(_AT_SECURE)
-        return real_uid(pid, proc=proc) if secure == 0 else None
-    except OSError:
-        return None
+    with contextlib.suppress(OSError):
+        if dict(zip(words[::2], words[1::2], strict=False)).get(_AT_SECURE) == 0:
+            return real_uid(pid, proc=proc)
+    return None
 
 
 def is_ours(pid: int) -> bool:
     """Whether this user chose the arguments and the environment of a process that has our root directory: the same path
     in another container of this host is another node's. False if the process has ended."""
-    try:
+    with contextlib.suppress(OSError):
         return author(pid) == os.getuid() and os.path.samefile(f"/proc/{pid}/root", "/")
-    except OSError:
-        return False
+    return False
 
 
 def runnable_threads(processes: Iterable[int], *, proc: str = "/proc") -> int:
@@ -300,16 +298,6 @@ class Traces(Record):
     users: tuple[int, ...] = ()
 
 
-def _is_marked(pid: int, traces: Traces) -> bool:
-    try:
-        # First, because anybody's environment may have megabytes.
-        if os.stat(f"/proc/{pid}").st_uid not in traces.users:
-            return False
-    except OSError:
-        return False
-    return environment_marks(pid, traces.mark) and author(pid) in traces.users
-
-
 def members_of(
     traces: Traces,
     table: dict[int, ProcessStat],
@@ -346,8 +334,12 @@ def members_of(
             members.add(pid)
         elif orphans and entry.start >= traces.start and entry.session != own_session:
             strangers.append(pid)
-    marked = (pid for pid in strangers if _is_marked(pid, traces))
-    members.update(pid for pid in marked if start_time(pid) == table[pid].start)
+    for pid in strangers:
+        with contextlib.suppress(OSError):
+            # The owner first: anybody's environment may have megabytes.
+            marked = os.stat(f"/proc/{pid}").st_uid in traces.users and environment_marks(pid, traces.mark)
+            if marked and author(pid) in traces.users and start_time(pid) == table[pid].start:
+                members.add(pid)
     return [table[pid] for pid in sorted(members) if pid != traces.shim and table[pid].state not in "ZX"]
 
 

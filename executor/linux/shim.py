@@ -481,21 +481,18 @@ def shims_of(state_directory: str) -> dict[str, list[procfs.ProcessStat]]:
     that are not ours are left out, and logged.
     """
     found: dict[str, list[procfs.ProcessStat]] = {}
-    others: list[int] = []
+    others: list[procfs.ProcessStat] = []
     prefix = state_directory.rstrip("/") + "/"
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        if not _exit_file_in_arguments(pid).startswith(prefix) or (entry := procfs.read_stat(pid)) is None:
-            continue
-        # Read again: the start time is now known, and the process may be another one than before. A shim's child has
-        # the same command line until it begins, but does not lead the session.
+        entry = procfs.read_stat(pid) if _exit_file_in_arguments(pid).startswith(prefix) else None
+        # Read again: the start time is now known, and the process may be another one than before.
         path = _exit_file_in_arguments(pid)
-        if path.startswith(prefix) and entry.session == pid:
-            if procfs.is_ours(pid):
-                found.setdefault(path, []).append(entry)
-            else:
-                others.append(pid)
+        # A shim's child has the same command line until it begins, but does not lead the session.
+        if entry is not None and entry.session == pid and path.startswith(prefix):
+            (found.setdefault(path, []) if procfs.is_ours(pid) else others).append(entry)
     if others:
-        LOG.warning("%d processes look like shims, but are not ours, and stay: %s", len(others), others[:9])
+        first = [one.pid for one in others[:9]]
+        LOG.warning("%d processes look like shims, but are not ours, and stay: %s", len(others), first)
     return found
 
 

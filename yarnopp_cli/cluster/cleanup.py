@@ -244,12 +244,10 @@ def _end_pools(run_dir: RunDir, ports: frozenset[int] | None) -> None:
 def _remove_directory(path: str, problems: list[str]) -> None:
     try:
         refuse_others(path)
-    except PermissionError as refusal:
-        problems.append(f"{path} stays: {reason_of(refusal)}")
-        return
-    except OSError:  # it does not exist, or what is the matter is told below
-        pass
-    for error in remove_tree(path):
+        errors = remove_tree(path)
+    except OSError as refusal:
+        errors = [refusal]
+    for error in errors:
         if error.errno != errno.ENOENT:
             problems.append(f"{error.filename or path} cannot be removed: {reason_of(error)}")
 

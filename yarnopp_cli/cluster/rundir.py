@@ -430,20 +430,18 @@ def _holder(path: str) -> ProcessId | None:
         return None
     import fcntl
 
-    from executor.linux.procfs import real_uid
+    from executor.linux.procfs import author
 
     from .processes import ProcessId
 
     try:
         text = os.read(descriptor, 64).split()
         process = ProcessId.of(int(text[0])) if text and text[0].isdigit() else None
-        if process is not None and real_uid(process.pid) == os.fstat(descriptor).st_uid:
+        if process is not None and author(process.pid) == os.fstat(descriptor).st_uid:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
         return process
-    except OSError:  # it has just ended
-        return None
     finally:
         os.close(descriptor)
 

@@ -88,10 +88,7 @@ class ContainerId(Record, order=True):
 
 def is_container_id(text: str) -> bool:
     """Whether a text is a container id as yopp itself prints it."""
-    try:
-        return str(ContainerId.parse(text)) == text
-    except InvalidIdError:
-        return False
+    return _CONTAINER.fullmatch(text) is not None and str(ContainerId.parse(text)) == text
 
 
 class NodeId(Record, order=True):

@@ -28,8 +28,6 @@ from .routes import Document, route
 
 _SAMPLES = "text/plain; version=0.0.4; charset=utf-8"
 _LOG = re.compile(r"(rm|nm-[0-9]+)\.log(\.[0-9]+)?")
-MOST_ENTRIES = 10_000
-"""How many entries of the run directory are looked at."""
 
 
 class Instruments:
@@ -97,7 +95,7 @@ class Instruments:
     async def log_files(self, request: web.Request) -> web.StreamResponse:
         """The logs of the daemons of this run directory, for its owner and root."""
         require_owner(request, "a daemon's log")
-        there, _ = await asyncio.to_thread(logs.files_of, self._run_dir.path, MOST_ENTRIES)
+        there, _ = await asyncio.to_thread(logs.files_of, self._run_dir.path, 10_000)
         files = [one for one in there if _LOG.fullmatch(one.name)]
         rows = [
             (link(path("logs", one.name), one.name), one.size, timestamp(one.changed_ms)) for one in files

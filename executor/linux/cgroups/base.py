@@ -18,7 +18,7 @@ from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError, rea
 from ...light import Record, field, replace
 from ...records import MIB, CgroupLimits, ContainerUsage
 from ..procfs import Traces, read_bytes, send, wait_until
-from .files import CGROUP_ROOT, UnifiedFiles, at, figures, group_processes, read_mounts
+from .files import UnifiedFiles, at, figures, group_processes
 from .gauges import Gauges, beginning, read_gauge
 from .groups import (
     KILL_DEADLINE_SECONDS,
@@ -161,10 +161,6 @@ class CgroupDriver(abc.ABC):
         if unknown."""
         return None
 
-    def paths(self, hierarchy: str) -> tuple[str, ...]:
-        """The paths of this cgroup in /proc/PID/cgroup, one for each hierarchy; empty without cgroups."""
-        return ()
-
     def processes_of_others(self, hierarchy: str) -> list[int]:
         """The processes of other nodes' containers below this cgroup; empty if unknown."""
         return []
@@ -295,15 +291,6 @@ class GroupDriver(CgroupDriver):
     def describe(self) -> CgroupReport:
         """The controllers in use."""
         return CgroupReport(self.mode, tuple(self._bases), dict(self._parents), self._weaker, self._hints)
-
-    def paths(self, hierarchy: str) -> tuple[str, ...]:
-        """Seen from the roots of the mounts that the bases are in."""
-        return tuple(
-            os.path.normpath(f"{mount.root.rstrip('/')}/{os.path.relpath(base, mount.point)}/{hierarchy}")
-            for mount in read_mounts("/proc", CGROUP_ROOT)
-            for base in self._unique_bases
-            if f"{base}/".startswith(f"{mount.point}/")
-        )
 
     def processes_of_others(self, hierarchy: str) -> list[int]:
         """The processes of other nodes' containers below this cgroup."""

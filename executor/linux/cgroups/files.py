@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from cgroupspy.controllers import Controller, CpuController, MemoryController
 from cgroupspy.interfaces import BaseFileInterface, DictFile, FlagFile, IntegerFile, MultiLineIntegerFile
@@ -95,6 +95,16 @@ def read_paths(proc: str, pid: int | str = "self") -> dict[str, str]:
             for name in controllers.split(","):
                 paths[name] = path
     return paths
+
+
+def paths_below(bases: Iterable[str], hierarchy: str) -> tuple[str, ...]:
+    """The paths of the cgroup ``hierarchy`` below these directories, as they are in /proc/PID/cgroup."""
+    return tuple(
+        os.path.normpath(f"{mount.root.rstrip('/')}/{os.path.relpath(base, mount.point)}/{hierarchy}")
+        for base in dict.fromkeys(bases)
+        for mount in read_mounts("/proc", CGROUP_ROOT)
+        if f"{base}/".startswith(f"{mount.point}/")
+    )
 
 
 class KernelFiles(Controller):  # type: ignore[misc]

@@ -33,7 +33,7 @@ SHORT_LIST = 2048
 
 Figures = tuple[float, ...]
 """Seconds of CPU and of throttling, bytes of memory and their peak, OOM kills, processes (``launcher.Figures``); of a
-container that has ended also OOMs at the limit, and refused forks."""
+container that has ended also OOMs at the limit, refused forks, and what of its limits has changed."""
 
 
 class Baseline(Record):
@@ -54,7 +54,8 @@ class SlotGroup:
 
     ``limits`` are those last written, None if unknown. ``nested``: cgroups have been made below it.
     ``confined``: the processes in it can neither move a process nor make a cgroup. ``resets_peak``: the kernel
-    counts the memory peak from zero for each container.
+    counts the memory peak from zero for each container. ``changed``: what of its limits the last one has changed
+    (``launcher.Limits``).
     """
 
     def __init__(self, name: str, groups: tuple[str, ...], gauges: Gauges) -> None:
@@ -66,6 +67,7 @@ class SlotGroup:
         self.nested = False
         self.confined = False
         self.resets_peak = True
+        self.changed = 0
         self._procs = tuple((group, f"{group}/cgroup.procs") for group in groups)
         self._gauges = gauges
         self._fds: dict[str, int] = {}
@@ -156,7 +158,7 @@ class SlotGroup:
         cpu, throttled, *counted = figures
         memory, peak, kills, _, *ends = map(int, counted)
         baseline = self.baseline
-        limit_ooms, refused_forks = ends or (0, 0)
+        limit_ooms, refused_forks, *_ = ends or (0, 0)
         known = bool(ends) and baseline.refused_forks >= 0
         if peak <= baseline.peak:
             # It is an earlier container's, which this kernel cannot reset: the highest sample has to suffice.
@@ -179,9 +181,9 @@ class SlotGroup:
         return int(self._read(self._gauges.memory_bytes))
 
     def is_spoilt(self) -> bool:
-        """Whether this container has left something that affects the next one: cgroups below the slot's, or a
-        memory peak that this kernel does not reset."""
-        if self.nested:
+        """Whether this container has left something that affects the next one: cgroups below the slot's, limits that it
+        has changed, or a memory peak that this kernel does not reset."""
+        if self.nested or self.changed > 1:
             return True
         return not self.resets_peak and self._read(self._gauges.memory_peak_bytes) > LASTING_PEAK_BYTES
 

@@ -355,6 +355,8 @@ class Pool:
             following = slot.next.held.container_id  # its launcher has found it a moment later
         if (gone := slot.now) is not None:
             gone.held.over, gone.held.silent = True, silent
+            if changed := int(figures[-1]):
+                slot.group.changed, slot.group.limits = changed, None
             clean = figures[5] == 1 and slot.group.confined
             settle = self._pass_on if following else self._settle
             self._ended(gone.held, lambda: settle(slot, gone.held, figures), code, following, clean)

@@ -54,17 +54,16 @@ class Seldom:
         self._measure = measure
         self._interval = interval_ms / 1000
         self._due = time.monotonic() + self._interval
+        self._thread = threading.Thread()
         self.found: dict[str, int] = {}
 
     def begin(self, names: Collection[str], processes: Callable[[str], list[int]]) -> None:
         """Measure these containers, if it is time for that."""
-        if not names or time.monotonic() < self._due:
-            return
-        self._due, self.found = math.inf, {}
-        try:
-            threading.Thread(target=self._run, args=(tuple(names), processes), daemon=True).start()
-        except RuntimeError:  # there is no room for a thread
-            self._due = time.monotonic() + self._interval
+        if names and time.monotonic() >= self._due and not self._thread.is_alive():
+            self.found = {}
+            self._thread = threading.Thread(target=self._run, args=(tuple(names), processes), daemon=True)
+            with contextlib.suppress(RuntimeError):  # there is no room for it now
+                self._thread.start()
 
     def _run(self, names: Collection[str], processes: Callable[[str], list[int]]) -> None:
         begun = time.monotonic()

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from executor.core.commands import CleanUpContainer, KillContainer
+from executor.core.commands import CleanUpContainer, KillContainer, LaunchNext
 from executor.core.events import ContainerExited, ContainerLaunched
 from executor.linux.cgroups.base import GroupDriver
 from executor.linux.context import LiveContainer
 from executor.linux.ending import Ender
 from executor.linux.slots import pool
-from executor.records import CgroupLimits
+from executor.records import CgroupLimits, ContainerSpec
 from executor.settings import ExecutorSettings
 
 from .node import a_group, a_node, a_spec, running, soon
@@ -317,6 +317,93 @@ def test_it_changes_neither_its_limits_nor_its_group_nor_its_record(
             assert "refused: forges its record" in said and "refused: goes by another's root" in said
             assert len(list((tmp_path / "state").glob("*exit*"))) == 1 - slots, "a shim's own"
             assert not (tmp_path / "state" / "forged").exists()
+
+    asyncio.run(scenario())
+
+
+OWN_MOUNTS = """
+import ctypes, os, resource, sys, tempfile
+lines = open("/proc/self/cgroup").readlines()
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.unshare(0x10000000 | 0x20000 | 0x2000000):  # CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWCGROUP
+    sys.exit(9)
+with open("/proc/self/uid_map", "w") as file:
+    file.write("0 0 1")
+places = []
+for line in lines:  # its own groups are the roots of what it mounts
+    _, names, path = line.rstrip().split(":", 2)
+    place = tempfile.mkdtemp()
+    if "/yopp-slot-" in path:
+        kind = b"cgroup" if names else b"cgroup2"
+        assert not libc.mount(b"none", place.encode(), kind, 0, names.encode() or None), names
+        places.append(place)
+def write(*texts):
+    for name, text in texts:
+        for place in places:
+            if os.path.exists(f"{place}/{name}"):
+                with open(f"{place}/{name}", "w") as file:
+                    file.write(text)
+                print("done", flush=True)
+"""
+CHANGES = {
+    "memory": "write(('memory.memsw.limit_in_bytes', '-1'), ('memory.limit_in_bytes', '-1'), ('memory.max', 'max'))",
+    "the OOM killer": "write(('memory.oom_control', '1'), ('memory.oom.group', '1'))",
+    "memory that is kept": "write(('memory.soft_limit_in_bytes', '99999744'), ('memory.low', '99999744'))",
+    "processes": "write(('pids.max', 'max'))",
+    "its share of the CPU": "write(('cpu.shares', '99999'), ('cpu.weight', '9999'))",
+    "its quota": "write(('cpu.cfs_quota_us', '-1'), ('cpu.max', 'max'))",
+    "a group below": "print([os.mkdir(f'{place}/inner') for place in places] and 'done', flush=True)",
+    "files": "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (50, 50)); print('done', flush=True)",
+    "processors": "os.sched_setaffinity(os.getppid(), {min(os.sched_getaffinity(0))}); print('done', flush=True)",
+    "priority": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 7); print('done', flush=True)",
+    "what it leaves": "os.fork() or os.execlp('sleep', 'sleep', '60'); print('done', flush=True)",
+}
+"""What one of root's containers can change for itself, by cgroup file systems of its own, and for its launcher."""
+LOOK = """
+import os
+from executor.linux.launcher import LIMITS
+print(sorted(os.sched_getaffinity(0)), os.getpriority(os.PRIO_PROCESS, 0), open("/proc/self/limits").read())
+for line in open("/proc/self/cgroup"):
+    _, names, path = line.rstrip().split(":", 2)
+    for place in (f"/sys/fs/cgroup/{names}{path}", f"/sys/fs/cgroup/{names}/..{path}", f"/sys/fs/cgroup{path}"):
+        if "/yopp-slot-" in path and os.path.exists(place + "/cgroup.procs"):
+            for name in " ".join(LIMITS).split():
+                if os.path.exists(f"{place}/{name}"):
+                    print(name, open(f"{place}/{name}").read())
+            print([one for one in os.listdir(place) if os.path.isdir(f"{place}/{one}")])
+            break
+"""
+
+
+@pytest.mark.parametrize("follows", [False, True], ids=["next", "following"])
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_the_next_container_has_the_limits_that_the_node_gives_it(
+    tmp_path: Path, cgroups: GroupDriver, change: str, follows: bool
+) -> None:
+    limits = CgroupLimits(memory_max=256 << 20, pids_max=200, cpu_quota_us=90_000)
+    root = Path(__file__).parents[3]
+    wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
+
+    def looks(name: str) -> ContainerSpec:
+        script = f"import sys\nsys.path.insert(0, {str(root)!r})\n{LOOK}"
+        return a_spec(name, sys.executable, "-I", "-c", script)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=1)) as node:
+            assert (await node.run(looks("c1"), limits)).exit_code == 0, node.output("c1", "stderr")
+            changes = a_spec("c2", sys.executable, "-I", "-c", OWN_MOUNTS + CHANGES[change] + "\n" + wait)
+            await node.launch(changes, limits)
+            await soon(lambda: node.output("c2") or node.found(ContainerExited, "c2"), "it has changed it")
+            if (early := node.found(ContainerExited, "c2")) is not None and early.exit_code == 9:
+                pytest.skip("NOT TESTED: no user namespaces here")
+            assert b"done" in node.output("c2"), node.output("c2", "stderr")
+            if follows:
+                node.executor.perform(LaunchNext(looks("c3"), limits, "c2", 1))
+            (tmp_path / "go").touch()
+            exited = await node.told(ContainerExited, "c2")
+            assert (exited.exit_code, exited.following) == (0, "")
+            assert (await node.run(looks("c3"), limits)).exit_code == 0
+            assert node.output("c3").decode() == node.output("c1").decode()
 
     asyncio.run(scenario())
 

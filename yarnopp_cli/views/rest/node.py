@@ -85,9 +85,7 @@ def by_application(containers: Sequence[ContainerReport]) -> dict[str, list[Cont
     return found
 
 
-def log_files(
-    container_id: str, node_id: str, files: Sequence[tuple[str, int, int]], more: bool
-) -> dict[str, Any]:
+def log_files(container: str, node: str, files: Sequence[tuple[str, int, int]], more: bool) -> dict[str, Any]:
     """YARN's answer to ``GET …/containers/{id}/logs``; ``files`` are names, bytes, and times of change in epoch
     milliseconds; ``more``: there are others.
     """
@@ -99,8 +97,8 @@ def log_files(
             ],
             "yopp": {"more": more},
             "logAggregationType": "LOCAL",
-            "containerId": container_id,
-            "nodeId": node_id,
+            "containerId": container,
+            "nodeId": node,
         }
     }
 
