@@ -20,11 +20,12 @@ from yarnopp_cli.records.client_protocol import (
     GetClusterInfoRequest,
     GetNewApplicationRequest,
     KillApplicationRequest,
+    SettleLostRequest,
     UpdateApplicationTagsRequest,
     UpdateApplicationTimeoutsRequest,
 )
 from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest, HistoryEvent
-from yarnopp_cli.records.ids import ContainerId
+from yarnopp_cli.records.ids import ApplicationId, ContainerId
 from yarnopp_cli.records.job_protocol import (
     GetJobRequest,
     StopJobRequest,
@@ -306,9 +307,9 @@ def test_killed_again_and_again() -> None:
     assert {one.diagnostics for one in attempts[:-1]} == {"The ResourceManager was restarted."}
 
 
-def under_way(*, attached: bool = False) -> World:
+def under_way(*, attached: bool = False, kind: ExecutionType = OPPORTUNISTIC) -> World:
     """A job whose first tasks run on both nodes."""
-    world = World(attached=attached)
+    world = World(attached=attached, kind=kind)
     for host in world.hosts:
         host.register()
     world.submit()
@@ -1139,3 +1140,42 @@ def test_the_tasks_of_a_hosted_pi_job_are_known_to_the_next_life() -> None:
     report = cluster.kept[-1].map_reduce
     assert {one.index for one in report.attempts if one.exit_status == 0} == set(range(12))
     assert not [key for kind, key in cluster.records if kind is Kind.ATTEMPT]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "adopted"])
+@pytest.mark.parametrize("another", [True, False], ids=["all lost", "some lost"])
+def test_containers_of_lost_applications_are_kept_until_somebody_decides(another: bool, ends: bool) -> None:
+    world = under_way(kind=ExecutionType.GUARANTEED)
+    cluster, (host, _) = world.cluster, world.hosts
+    running = set(host.tasks)
+    stored = cluster.records[Kind.CLUSTER, ""]
+    assert running and isinstance(stored, StoredCluster)
+    number = stored.last_application
+    cluster.records = {(Kind.CLUSTER, ""): replace(stored, lost_until=number, adopted=False)}
+    moved = {"cluster_timestamp": IDENTITY.cluster_timestamp + 5} if another else {}
+
+    def seen() -> tuple[int, Resource, bool]:
+        info = cluster.ask(GetClusterInfoRequest())
+        return info.containers_kept, cluster.context.nodes[host.node.name].used, bool(info.lost)
+
+    cluster.restart(**moved)
+    for _ in range(2):  # it registers twice, as after RESYNC
+        host.register()
+        host.beat()
+    assert set(host.tasks) == running, "none was ended"
+    held = Resource(SMALL.memory, SMALL.vcores) * len(running)
+    assert seen() == (len(running), held, True)
+    assert cluster.ask(SettleLostRequest(ends)).containers == len(running)
+    assert seen() == (len(running), held, ends)
+    cluster.restart(**moved)
+    host.register()
+    assert seen()[2] == ends, "an adoption is remembered"
+    cluster.ask(SettleLostRequest(ends))
+    host.beat()
+    assert bool(running & set(host.tasks)) != ends
+    while running & set(host.tasks):
+        host.end_one()
+    host.beat()
+    assert seen() == (0, Resource(), False)
+    world.submit()
+    assert another or ApplicationId.parse(world.id).id == number + 1, "no id is used again"

@@ -6,6 +6,7 @@ import enum
 import hashlib
 import os
 import random
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from executor.light import Record
+from executor.light import Record, replace
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.daemons import state_file
 from yarnopp_cli.daemons.state_file import CHECKPOINT_RECORDS, FORMAT, GARBLED, StateFile
@@ -142,7 +143,7 @@ def test_a_newer_versions_file_is_refused_and_left_alone(tmp_path: Path) -> None
     assert Path(path_in(tmp_path)).read_bytes() == before
 
 
-SHAPES = (6, "0c7fe72704f7be91")
+SHAPES = (7, "e9e5ac514da978ba")
 """The last format, and a digest of the fields of its records. If a record has changed, raise ``FORMAT`` and replace
 both: never the digest alone, since an earlier version would read the file and drop the field."""
 
@@ -282,3 +283,87 @@ def test_a_file_that_was_forgotten_is_not_made_again_by_a_late_checkpoint(tmp_pa
     os.unlink(path_in(tmp_path))
     file.checkpoint()
     assert os.listdir(os.path.dirname(path_in(tmp_path))) == []
+
+
+def halved(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 64] = bytes(255 - byte for byte in content[middle : middle + 64])
+    path.write_bytes(content)
+
+
+DAMAGES: dict[str, tuple[bool, Callable[[Path], object]]] = {
+    "none": (False, lambda rm: None),
+    "shm removed": (False, lambda rm: (rm / "state.db-shm").unlink()),
+    "wal emptied": (True, lambda rm: os.truncate(rm / "state.db-wal", 0)),
+    "wal halved": (True, lambda rm: halved(rm / "state.db-wal")),
+    "wal flipped": (True, lambda rm: flipped(rm / "state.db-wal")),
+    "wal removed": (True, lambda rm: (rm / "state.db-wal").unlink()),
+    "db removed": (True, lambda rm: (rm / "state.db").unlink()),
+    "db emptied": (True, lambda rm: os.truncate(rm / "state.db", 0)),
+    "db halved": (False, lambda rm: halved(rm / "state.db")),
+    "all removed": (True, shutil.rmtree),
+}
+
+
+@pytest.mark.parametrize(("is_lost", "damage"), DAMAGES.values(), ids=DAMAGES)
+def test_what_was_lost_is_known_and_what_is_left_is_kept(
+    tmp_path: Path, is_lost: bool, damage: Callable[[Path], object]
+) -> None:
+    file = written(tmp_path / "killed")
+    nodes = [StoreRecord(StoredNode(f"h:{number}")) for number in range(300)]
+    assert file.write(nodes)
+    file.checkpoint()
+    cluster = next(one for one in RECORDS if isinstance(one, StoredCluster))
+    for number in range(300):
+        assert file.write([nodes[number], StoreRecord(replace(cluster, last_application=1000 + number))])
+    shutil.copytree(tmp_path / "killed", tmp_path / "next")  # as a process that is killed leaves it
+    damage(tmp_path / "next" / "rm")
+    paths = [tmp_path / "next" / "rm" / name for name in ("state.db", "state.db-wal")]
+    left = {path.read_bytes() for path in paths if path.exists()}
+    file = StateFile(path_in(tmp_path / "next"))
+    found = file.load()
+    assert bool(file.losses) == is_lost, file.losses
+    if is_lost:
+        assert left <= {path.read_bytes() for path in (tmp_path / "next" / "rm").glob("state.db*.*")}
+    if found:
+        assert isinstance(found[0], StoredCluster) and found[0].last_application == 1299
+        assert found[0].lost_until == (1299 if is_lost else 0)
+    assert file.write([StoreRecord(cluster)])
+    file.close()
+    again = StateFile(path_in(tmp_path / "next"))
+    assert again.load() and again.losses == [], "it goes on from there"
+
+
+@pytest.mark.parametrize("damage", [halved, flipped])
+def test_a_damaged_database_is_kept_and_told(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    file, path = written(tmp_path), Path(path_in(tmp_path))
+    assert file.write([StoreRecord(StoredNode(f"h:{number}")) for number in range(3000)])
+    file.close()
+    damage(path)
+    left = path.read_bytes()
+    file = StateFile(os.fspath(path))
+    file.load()
+    assert file.losses
+    file.close()
+    pages = slice(4096, None)  # of the first one, SQLite notes the version
+    assert left[pages] in {one.read_bytes()[pages] for one in path.parent.glob("state.db.*")}
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 100, b"12", b"7 7 7 and more " * 10])
+def test_a_damaged_mark_is_no_loss_and_is_written_anew(tmp_path: Path, content: bytes) -> None:
+    written(tmp_path).close()
+    mark = tmp_path / "rm.mark"
+    if not content.startswith(b"7"):
+        mark.write_bytes(content)
+    else:
+        mark.write_bytes(b"%020d %020d\n" % (1, 1) + content)
+    file = StateFile(path_in(tmp_path))
+    assert file.load() and not file.losses
+    assert file.write([StoreRecord(StoredNode("h:9"))])
+    file.close()
+    assert state_file.read_mark(path_in(tmp_path))[0] > 1

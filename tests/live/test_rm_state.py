@@ -201,3 +201,42 @@ def test_a_state_is_imported_over_one_that_is_garbled_and_not_over_a_newer_one(y
         database.execute("PRAGMA user_version = 99")
     refused = yopp("rmadmin", "state", "import", str(earlier), "-y", code=1).stderr
     assert "a newer version of yopp wrote it" in refused
+
+
+@pytest.mark.parametrize("decision", ["--adopt", "--end"])
+def test_a_lost_queue_is_told_and_what_runs_is_kept_until_somebody_decides(yopp: Yopp, decision: str) -> None:
+    yopp("up", "--vcores", "2", "--memory", "1024", KEPT)
+    for _ in range(3):
+        yopp("run", "-q", "-d", "--memory", "256", "--", "sh", "-c", "until [ -e go ]; do sleep 0.02; done")
+    pids = wait_until(
+        lambda: (
+            found
+            if len(found := [pid for one in yopp.containers() if (pid := one["yopp"]["pid"])]) == 2
+            else []
+        )
+    )
+    running = [one for one in map(ProcessId.of, pids) if one is not None]
+    assert len(running) == 2
+    process = ProcessId.of(yopp.json("status")["clusterInfo"]["yopp"]["rm"]["pid"])
+    assert process is not None
+    process.send(signal.SIGKILL)
+    assert not wait_for_end([process], 10)
+    os.truncate(yopp.run_dir / "state" / "rm" / "state.db-wal", 0)
+    told = yopp("up").stderr
+    assert "lacks the last" in told and "what was left is kept as" in told
+    assert "2 containers are kept whose applications were lost with stored state" in told
+    assert told.splitlines() == [
+        f"warning: {one}" for one in yopp.json("status")["clusterInfo"]["yopp"]["warnings"]
+    ]
+    assert "StateLost" in yopp.look("events") and all(one.alive() for one in running)
+    refused = yopp("down", code=2)
+    assert "End the cluster and its 2 containers?" in refused.stderr
+    waiting = yopp.start("run", "echo", "there")
+    yopp("up", decision)
+    assert not yopp.json("status")["clusterInfo"]["yopp"]["warnings"] or decision == "--end"
+    if decision == "--adopt":
+        assert all(one.alive() for one in running) and waiting.poll() is None, "they have the vcores"
+        (yopp.home / "go").touch()
+    assert waiting.communicate(timeout=30)[0] == "there\n"
+    assert not wait_for_end(running, 20)
+    wait_until(lambda: not yopp.json("status")["clusterInfo"]["yopp"]["warnings"])

@@ -152,6 +152,7 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
     elif rm is None:
         warnings.append(f"the ResourceManager is not running: `yopp up` {_effect_of_up(run_dir)}")
     info = seen.info if seen is not None else None
+    warnings += info.lost if info is not None else ()
     warnings += other_version(info, nodes)
     if not nodes:
         warnings.append("the cluster has no node: `yopp nm start` starts one")
@@ -277,6 +278,7 @@ def cluster_document(seen: ClusterStatus, *, owner: bool) -> dict[str, Any]:
                     "running": info.containers_running,
                     "queued": info.containers_queued,
                     "paused": info.containers_paused,
+                    "kept": info.containers_kept,
                 },
                 "properties": dict(info.properties),
                 "stateDir": seen.run_dir.state_dir,

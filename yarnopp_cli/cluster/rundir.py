@@ -184,7 +184,8 @@ class RunDir(Record):
     def forget_rm_state(self) -> None:
         """Remove the RM's state and events: the next RM starts empty."""
         events = (self.rm_events_file, f"{self.rm_events_file}.1")
-        for path in (*(self.rm_state_file + suffix for suffix in RM_STATE_SUFFIXES), *events):
+        state = self.rm_state_file
+        for path in (*(state + suffix for suffix in RM_STATE_SUFFIXES), mark_of(state), *events):
             with suppress(OSError):
                 os.unlink(path)
         with suppress(OSError):
@@ -345,6 +346,11 @@ class RunDir(Record):
         finally:
             os.close(descriptor)
         return False
+
+
+def mark_of(state_file: str) -> str:
+    """The mark of the RM's state: not in its directory, so that it is not lost with it."""
+    return f"{os.path.dirname(state_file)}.mark"
 
 
 def _default(uid: int, home: str) -> RunDir | None:

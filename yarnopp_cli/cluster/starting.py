@@ -16,7 +16,7 @@ from executor.hints import TYPE_CHECKING
 from executor.settings import ExecutorSettings, properties_of
 
 from ..errors import ConnectionFailedError, ShuttingDownError, StoppedDaemonError, YoppError
-from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
+from ..records.client_protocol import SetLifetimeRequest, SettleLostRequest, WaitForNodesRequest
 from ..records.reports import ON_DEMAND, STAY
 from ..rpc.blocking import Connection
 from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
@@ -53,6 +53,7 @@ def ensure_cluster(
     wish: Wish = Wish(),
     timeout: float = START_SECONDS,
     supervised: bool = False,
+    end_lost: bool | None = None,
 ) -> ClusterHandle:
     """Ensure that a cluster runs: join a running one, start missing daemons, and return when all of
     them are ready.
@@ -61,7 +62,8 @@ def ensure_cluster(
     other settings, naming each difference, and makes an on-demand cluster stay. A cluster that stays and has lost
     all daemons is started as it was, except by a ``yopp up`` that asks for something else. It waits for the end of a
     cluster that is shutting down. With ``supervised`` the caller restarts the RM if it dies, otherwise its
-    nodes do. Raises YoppError; a call that fails ends the daemons that it started.
+    nodes do. ``end_lost`` decides about the containers of lost applications. Raises YoppError; a call that fails
+    ends the daemons that it started.
     """
     if lifetime == ON_DEMAND:
         run_dir.check(closing=True)
@@ -79,7 +81,7 @@ def ensure_cluster(
     # Without the lock, by which a daemon that has died meanwhile is restarted.
     with launch.undone_on_failure():
         launch.finish()
-    return start.result(plan, launch.names)
+    return start.result(plan, launch.names, end_lost)
 
 
 class _Start:
@@ -241,7 +243,7 @@ class _Start:
                 with contextlib.suppress(YoppError):  # the disk is full: the reason of the failure is told
                     self.run_dir.write(name, text)
 
-    def result(self, plan: Plan, started: tuple[str, ...]) -> ClusterHandle:
+    def result(self, plan: Plan, started: tuple[str, ...], end_lost: bool | None) -> ClusterHandle:
         """Wait for all nodes of the plan to register; the resulting cluster."""
         wanted = len(plan.nodes)
         with Connection(self.run_dir.rm_socket) as connection:
@@ -250,8 +252,12 @@ class _Start:
                 ends = time.monotonic() >= self.deadline
                 request = WaitForNodesRequest(wanted, int(self._left() * 1000))
                 satisfied = connection.call(request, timeout=self._left() + CALL_SECONDS).satisfied or ends
+            if end_lost is not None:
+                kept = connection.call(SettleLostRequest(end_lost), timeout=CALL_SECONDS).containers
+                told = "are ended" if end_lost else "run to their end"
+                self.warnings.append(f"containers whose applications were lost: {kept} {told}")
         seen = look(self.run_dir, timeout=CALL_SECONDS)
-        self.warnings += seen.info.warnings
+        self.warnings += [*seen.info.warnings, *seen.info.lost]
         if seen.info.nodes_running < wanted:
             self.warnings.append(f"{seen.info.nodes_running} of {wanted} nodes are ready: see `yopp status`")
         fresh = [node.port for node in plan.nodes if node.name in started]

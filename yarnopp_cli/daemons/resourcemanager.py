@@ -90,6 +90,7 @@ class ResourceManagerDaemon:
             capacity=configuration.settings(CapacitySchedulerSettings),
             queues=configuration.queues(),
         )
+        context.losses = tuple(self._state.losses) if self._state is not None else ()
         self._machine = ResourceManager(context, read_queues)
         self._driver: Driver[Event, Command] = Driver(
             self._machine,

@@ -6,6 +6,9 @@ power failure once the kernel has written it to the disk: a power failure loses 
 part of a transaction. Only ``checkpoint`` waits for the disk, and it may run in another thread. A file that
 is not a state is set aside.
 
+SQLite reads its log up to the first damaged part, and says nothing. So the database counts its transactions, and the
+mark, a file beside its directory, has the same count: a database with fewer has lost some.
+
 Decisions: rm-state.
 """
 
@@ -15,6 +18,8 @@ import contextlib
 import logging
 import os
 import sqlite3
+import subprocess
+import time
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -22,16 +27,26 @@ from urllib.parse import quote
 
 import msgspec
 
-from executor.regular import ANY_SIZE, open_regular, set_strange_aside
+from executor.light import replace
+from executor.regular import ANY_SIZE, open_regular, read_regular, set_strange_aside
 
-from ..cluster.rundir import RM_STATE_SUFFIXES
+from ..cluster.rundir import RM_STATE_SUFFIXES, mark_of
 from ..errors import YoppError, reason_of
-from ..records.state import KINDS, Kind, RemoveRecords, StoreCommand, Stored, StoreRecord, key_of
+from ..records.state import (
+    KINDS,
+    Kind,
+    RemoveRecords,
+    StoreCommand,
+    Stored,
+    StoredCluster,
+    StoreRecord,
+    key_of,
+)
 from ..rpc.codec import encode
 
 LOG = logging.getLogger(__name__)
 
-FORMAT = 6
+FORMAT = 7
 """The version of the table and of the shapes of its records. Each change of either raises it: an earlier version would
 drop a field that it does not know."""
 GARBLED = ".garbled"
@@ -42,6 +57,7 @@ LONGEST_LOG = 32 << 20
 BUSY_SECONDS = 0.5
 """How long a write waits for the truncation."""
 _TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, key TEXT, document BLOB, PRIMARY KEY (kind, key)) WITHOUT ROWID"
+_MARK = "CREATE TABLE IF NOT EXISTS mark (one INTEGER PRIMARY KEY, number INTEGER)"
 _ORDER = {kind.value: number for number, kind in enumerate(Kind)}
 _RECORDS = {kind.value: record for record, kind in KINDS.items()}
 UNREADABLE = (KeyError, TypeError, ValueError, OverflowError, msgspec.MsgspecError, RecursionError)
@@ -54,9 +70,19 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(_RECORDS[kind])
 
 
+def read_mark(path: str) -> tuple[int, int]:
+    """What the state at ``path`` had when it was last written: the count of transactions, and the number of the last
+    application; 0 for both if that cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        transactions, last_application = map(int, read_regular(mark_of(path)).split()[:2])
+        return transactions, last_application
+    return 0, 0
+
+
 class StateFile:
     """The file at ``path``, mode 0600; its directory is created if it is missing, mode 0700.
 
+    ``losses`` has a sentence for each part of the state that was lost.
     Raises YoppError if it cannot be used, or if a newer version wrote it.
     """
 
@@ -64,19 +90,15 @@ class StateFile:
         self.path = path
         #: why the last write failed
         self.failed: YoppError | None = None
+        self.losses: list[str] = []
+        self._transactions, self._last_application = read_mark(path)
         self._in_log = 0
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            self._mark = open_regular(mark_of(path), os.O_WRONLY | os.O_CREAT)
             self._open()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise self._unusable(str(error)) from None
-            LOG.error("%s is not the state of a ResourceManager (%s), and is set aside", path, error)
-            try:
-                self._set_aside()
-                self._open()
-            except (OSError, sqlite3.Error) as failed:
-                raise self._unusable(str(failed)) from None
+            self._begin_anew(error)
         except OSError as error:
             raise self._unusable(reason_of(error)) from None
 
@@ -87,20 +109,52 @@ class StateFile:
             hint="yarn.resourcemanager.recovery.enabled = false does not need it",
         )
 
+    def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
+        """Set the files aside, and begin with an empty state."""
+        if isinstance(error, sqlite3.OperationalError):
+            raise self._unusable(str(error)) from None
+        self._lose(f"{self.path} is no state ({error}); what was left is kept as {self.path}{GARBLED}")
+        try:
+            self._set_aside()
+            self._open()
+        except (OSError, sqlite3.Error) as failed:
+            raise self._unusable(str(failed)) from None
+
+    def _lose(self, told: str) -> None:
+        LOG.error("%s", told)
+        self.losses.append(told)
+
+    def _keep(self, lost: str) -> None:
+        """Copy what is left, before it is written over. In another process: to close SQLite's file here would end the
+        locks that SQLite has of it (fcntl(2))."""
+        copy = f"{self.path}.lost-{time.time_ns()}"
+        for suffix in filter(lambda one: os.path.exists(self.path + one), RM_STATE_SUFFIXES):
+            with contextlib.suppress(OSError):
+                subprocess.run(["cp", "--", self.path + suffix, copy + suffix], check=False)
+        self._lose(f"{lost}; what was left is kept as {copy}")
+
     def _open(self) -> None:
         for told in set_strange_aside(*(self.path + suffix for suffix in RM_STATE_SUFFIXES)):
-            LOG.error("%s", told)
+            self._lose(told)
+        is_new = not os.path.exists(self.path) or not os.path.getsize(self.path)
         os.close(open_regular(self.path, os.O_RDWR | os.O_CREAT, most=ANY_SIZE))
         self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_SECONDS)
+        if is_new and self._transactions and not self.losses:
+            raise sqlite3.DatabaseError("it was removed or emptied")  # before SQLite removes the log
         try:
             format_of(database, self.path)
         except YoppError:
             database.close()
             raise
+        missing = self._transactions - transactions_of(database)
+        if missing > 0 and not self.losses:
+            self._keep(f"{self.path} lacks the last {missing} of {self._transactions} changes")
+        self._transactions -= min(0, missing)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA wal_autocheckpoint = 0")
         database.execute(_TABLE)
+        database.execute(_MARK)
         database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _set_aside(self) -> None:
@@ -110,10 +164,20 @@ class StateFile:
                 os.replace(self.path + suffix, self.path + GARBLED + suffix)
 
     def load(self) -> list[Stored]:
-        """All records, ordered by kind. A record that cannot be read is logged and left out."""
-        found, problems = read_records(self._database)
+        """All records, ordered by kind. A record that cannot be read is logged and left out. After a loss, the number
+        of the last application is the one that had been written."""
+        try:
+            found, problems = read_records(self._database)
+        except sqlite3.DatabaseError as error:
+            self._begin_anew(error)
+            return []
         for problem in problems:
             LOG.error("%s: %s", self.path, problem)
+        if problems:
+            self._keep(f"{self.path}: {problems[0]} ({len(problems)} in all)")
+        if self.losses and found and isinstance(cluster := found[0], StoredCluster):
+            last = max(self._last_application, cluster.last_application)
+            found[0] = replace(cluster, last_application=last, lost_until=last, adopted=False)
         return found
 
     def write(self, commands: list[StoreCommand]) -> bool:
@@ -122,7 +186,9 @@ class StateFile:
             self._database.execute("BEGIN")
             for kind, some in groupby(commands, type):
                 self._database.executemany(*_statement(kind, list(some)))
+            self._database.execute("INSERT OR REPLACE INTO mark VALUES (1, ?)", (self._transactions + 1,))
             self._database.execute("COMMIT")
+            self._note(commands)
         except (sqlite3.Error, OSError) as error:
             with contextlib.suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
@@ -139,6 +205,14 @@ class StateFile:
         self.failed = None
         self._in_log += len(commands)
         return True
+
+    def _note(self, commands: list[StoreCommand]) -> None:
+        """Write the mark, after the transaction: a process that dies in between has lost nothing."""
+        self._transactions += 1
+        for command in commands:
+            if isinstance(command, StoreRecord) and isinstance(command.record, StoredCluster):
+                self._last_application = command.record.last_application
+        os.pwrite(self._mark, b"%020d %020d\n" % (self._transactions, self._last_application), 0)
 
     @property
     def wants_checkpoint(self) -> bool:
@@ -167,6 +241,8 @@ class StateFile:
         """Close the database."""
         with contextlib.suppress(sqlite3.Error):
             self._database.close()
+        with contextlib.suppress(OSError):
+            os.close(self._mark)
 
 
 _START_NEWER = "start the newer version, or move the file away to start with no state"
@@ -187,6 +263,13 @@ def format_of(database: sqlite3.Connection, path: str) -> int:
     if number > FORMAT:
         raise newer(path, number)
     return int(number)
+
+
+def transactions_of(database: sqlite3.Connection) -> int:
+    """The count of transactions of a database, 0 if an earlier version wrote it."""
+    with contextlib.suppress(sqlite3.OperationalError):  # there is no such table
+        return int(database.execute("SELECT max(number) FROM mark").fetchone()[0] or 0)
+    return 0
 
 
 def read_records(database: sqlite3.Connection) -> tuple[list[Stored], list[str]]:

@@ -40,7 +40,16 @@ from ..records.state import (
     key_of,
 )
 from ..rpc.codec import encode
-from .state_file import FORMAT, UNREADABLE, StateFile, format_of, newer, read_records
+from .state_file import (
+    FORMAT,
+    UNREADABLE,
+    StateFile,
+    format_of,
+    newer,
+    read_mark,
+    read_records,
+    transactions_of,
+)
 
 _TYPES: dict[str, Any] = {kind.value: record for record, kind in KINDS.items()}
 
@@ -73,6 +82,8 @@ def examine(path: str) -> tuple[list[Stored], StateReport]:
         with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
             number = format_of(database, path)
             found, problems = read_records(database)
+            if (missing := read_mark(path)[0] - transactions_of(database)) > 0:
+                problems.append(f"it lacks the last {missing} changes")
     except (sqlite3.Error, OSError) as error:
         hint = "the next ResourceManager sets it aside and starts without state"
         raise YoppError(f"{path} cannot be read", because=reason_of(error), hint=hint) from None

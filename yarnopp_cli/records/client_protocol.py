@@ -210,6 +210,19 @@ class SetLifetimeResponse(Record):
     info: ClusterInfo
 
 
+class SettleLostRequest(Request["SettleLostResponse"]):
+    """Decide about the containers of applications that were lost with stored state: they run to their end, or, with
+    ``end``, are ended."""
+
+    end: bool
+
+
+class SettleLostResponse(Record):
+    """How many ``containers`` there are."""
+
+    containers: int
+
+
 class ShutdownClusterRequest(Request["ShutdownClusterResponse"]):
     """End every application, every node and the RM itself.
 

@@ -108,6 +108,7 @@ class EventKind(enum.StrEnum):
     DAEMON_RESTARTED = "DaemonRestarted"
     DAEMON_GIVEN_UP = "DaemonGivenUp"
     RESOURCEMANAGER_RECOVERED = "ResourceManagerRecovered"
+    STATE_LOST = "StateLost"
 
 
 class HistoryEvent(Record):

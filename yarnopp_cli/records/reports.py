@@ -442,7 +442,8 @@ class ClusterInfo(Record):
 
     ``lifetime`` is "stay" (``yopp up``) or "on-demand" (ends itself with its last job). ``maximum`` is the
     largest container that any running node could ever hold. ``http_address`` is where the REST API and the
-    pages are served, "" for nowhere; ``warnings`` are for users, a line each.
+    pages are served, "" for nowhere; ``warnings`` are for users, a line each. ``lost`` says so what was lost with
+    stored state, until somebody decides about the ``containers_kept`` of applications that were lost with it.
     """
 
     started_at_ms: int
@@ -467,3 +468,5 @@ class ClusterInfo(Record):
     properties: dict[str, str] = field(default_factory=dict)
     http_address: str = ""
     warnings: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    containers_kept: int = 0

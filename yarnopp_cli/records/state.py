@@ -23,7 +23,8 @@ from .requests import ApplicationSubmissionContext
 class StoredCluster(Record):
     """The state of the cluster itself. ``secret`` is the root of all keys, ``boot_id`` the kernel's. Two
     numbers are bounds: no application id above ``last_application`` and no event number above ``last_event``
-    was ever assigned. ``applications_started`` counts the submitted applications.
+    was ever assigned. ``applications_started`` counts the submitted applications. Up to ``lost_until``, records of
+    applications may have been lost; ``adopted``: somebody has decided that their containers run to their end.
     """
 
     cluster_timestamp: int
@@ -32,6 +33,8 @@ class StoredCluster(Record):
     last_application: int = 0
     last_event: int = 0
     applications_started: int = 0
+    lost_until: int = 0
+    adopted: bool = False
 
 
 class StoredApplication(Record):

@@ -234,6 +234,23 @@ class RMContext:
         self.keeps_state = settings.recovery_enabled
         self.http_address = ""
         self.warnings: tuple[str, ...] = ()
+        #: what was lost with stored state, a sentence each, until somebody decides about the containers
+        self.losses: tuple[str, ...] = ()
+        self.lost_until = 0
+        self.adopted = False
+
+    @property
+    def containers_kept(self) -> int:
+        """How many containers of lost applications there are."""
+        return sum(len(node.kept) for node in self.nodes.values())
+
+    def is_lost(self, application_id: str) -> bool:
+        """Whether the records of an application were lost, as far as that is known: it had its id from an RM whose
+        state is gone, or from an earlier life of this one that had written more."""
+        if not self.keeps_state or application_id in self.applications:
+            return False
+        found = ApplicationId.parse(application_id)
+        return found.cluster_timestamp != self.identity.cluster_timestamp or found.id <= self.lost_until
 
     def moment(self, epoch_ms: int) -> float:
         """Converts wall time, in epoch milliseconds, to the scale of ``now``."""

@@ -153,7 +153,8 @@ class RMNode(Listener):
 
     ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes do not come back by
     themselves. ``resized``: the RM has set its size. ``templates_told`` are those of hosted masters' tasks that were
-    sent on its connection. ``answered_at``: when its last call was answered, in seconds, monotonic.
+    sent on its connection. ``kept`` are the containers of lost applications, with the guaranteed resources that they
+    have. ``answered_at``: when its last call was answered, in seconds, monotonic.
     """
 
     node_id: str
@@ -168,6 +169,7 @@ class RMNode(Listener):
     resized: bool = False
     guaranteed_containers: int = 0
     containers: dict[str, RMContainer] = field(default_factory=dict)
+    kept: dict[str, Resource] = field(default_factory=dict)
     node_utilization: ResourceUtilization = _IDLE
     containers_utilization: ResourceUtilization = _IDLE
     health_report: str = ""

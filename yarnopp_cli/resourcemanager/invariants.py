@@ -96,7 +96,7 @@ def _check_containers(context: RMContext) -> None:
 
 def _check_node(context: RMContext, node: RMNode) -> None:
     guaranteed = [container for container in node.containers.values() if container.is_guaranteed]
-    assert node.used == total_of(container.resource for container in guaranteed)
+    assert node.used == total_of([*(one.resource for one in guaranteed), *node.kept.values()])
     assert node.guaranteed_containers == len(guaranteed)
     if node.state in GONE:
         assert not node.containers and node.held is None and not node.connected

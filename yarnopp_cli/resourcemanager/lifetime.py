@@ -88,7 +88,7 @@ class Lifetime:
             return
         if self._rm.lifetime != ON_DEMAND or not self._rm.applications_started:
             return
-        if self._rm.live or self._rm.unheard:
+        if self._rm.live or self._rm.unheard or self._rm.containers_kept:
             self._rm.deadlines.clear(_IDLE)
         elif _IDLE not in self._rm.deadlines:
             linger = self._rm.settings.on_demand_linger_ms / 1000
@@ -99,7 +99,7 @@ class Lifetime:
 
     def idle_for_long(self) -> None:
         """No job came in time."""
-        in_use = self._rm.live or self._rm.unheard
+        in_use = self._rm.live or self._rm.unheard or self._rm.containers_kept
         if self._rm.lifetime == ON_DEMAND and not in_use and not self._rm.ending:
             reason = "its last job has ended" if self._rm.applications_started else "no job was submitted"
             self._begin_to_end(reason)

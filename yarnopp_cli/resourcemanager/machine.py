@@ -102,6 +102,7 @@ class ResourceManager:
             job_protocol.StopJobRequest: hosting.stop,
             job_protocol.GetJobRequest: hosting.get,
             client.SetLifetimeRequest: lifetime.set_lifetime,
+            client.SettleLostRequest: tracking.settle_lost,
             history.GetMapReduceJobRequest: clients.get_map_reduce,
             scheduling.GetSchedulerFiguresRequest: clients.get_figures,
             scheduling.GetActivitiesRequest: explaining.get_activities,

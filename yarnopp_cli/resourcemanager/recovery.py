@@ -103,13 +103,16 @@ class Recovery:
 
     def restore(self, found: Recovered, events: Iterable[HistoryEvent] = ()) -> None:
         """Enter everything into the books of an RM that has just begun."""
-        cluster = found.cluster
+        rm, cluster, kept = self._rm, found.cluster, list(events)
+        bound = cluster.last_event if cluster is not None else kept[-1].seq if kept else 0
+        rm.history.restore(kept, bound - EVENTS_AHEAD, bound)
+        if rm.losses:
+            rm.history.add(EventKind.STATE_LOST, why="; ".join(rm.losses))
         if cluster is None:
             return
-        rm = self._rm
         rm.rebooted = bool(cluster.boot_id) and cluster.boot_id != rm.identity.boot_id
-        rm.history.restore(events, cluster.last_event - EVENTS_AHEAD, cluster.last_event)
         rm.last_application = rm.recovered_applications = cluster.last_application
+        rm.lost_until, rm.adopted = cluster.lost_until, cluster.adopted
         rm.drained = set(found.drained)
         self._store.recovered(found.applications, found.drained)
         for stored in sorted(found.applications.values(), key=lambda one: ApplicationId.parse(one.id).id):

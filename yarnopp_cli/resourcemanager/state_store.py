@@ -50,7 +50,7 @@ class RMStateStore:
         self._rm = context
         self._hosting = hosting
         self._last_event = -1
-        self._numbering = (-1, -1)
+        self._numbering = (-1, -1, False)
         self._submitted: set[str] = set()
         self._drained: set[str] = set()
 
@@ -75,7 +75,7 @@ class RMStateStore:
     def _written(self) -> list[StoreCommand]:
         changes, out = self._rm.changes, list[StoreCommand]()
         rm = self._rm
-        numbering = rm.last_application, rm.applications_started
+        numbering = rm.last_application, rm.applications_started, rm.adopted
         if rm.history.last >= self._last_event or numbering != self._numbering:
             self._numbering = numbering
             out.append(StoreRecord(self._cluster()))
@@ -120,6 +120,8 @@ class RMStateStore:
             rm.last_application,
             self._last_event,
             rm.applications_started,
+            rm.lost_until,
+            rm.adopted,
         )
 
     def _node(self, node: RMNode) -> list[StoreCommand]:

@@ -80,7 +80,9 @@ def may_end(session: Session) -> bool:
     try:
         with session.context.client() as client:
             info = client.cluster_info(timeout=ANSWER_SECONDS)
-        live = info.containers_running + info.containers_queued + info.containers_paused
+        live = (
+            info.containers_running + info.containers_queued + info.containers_paused + info.containers_kept
+        )
         running, waiting = info.applications_running, info.applications_pending
     except YoppError:
         live, stored = len(live_records(session.run_dir)), stored_applications(session.run_dir)

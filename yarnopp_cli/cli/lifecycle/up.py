@@ -68,13 +68,18 @@ def up(
     no_wait: Annotated[
         bool, option("--no-wait", "Return at once; `yopp status` shows when the cluster is ready.")
     ] = False,
+    adopt: Annotated[
+        bool, option("--adopt", "Let containers of lost applications run to their end.")
+    ] = False,
+    end: Annotated[bool, option("--end", "End containers of lost applications.")] = False,
     timeout: Timeout = None,
 ) -> int:
     """Start the cluster: a ResourceManager and its NodeManagers.
 
     Daemons that are already running are kept, and missing ones are started. A cluster that a job started for
     itself stays from then on. If a cluster is running with other settings than you ask for, the command fails
-    and changes nothing. The second line is a link that has your rights in a browser (see `yopp status`).
+    and changes nothing. If stored state was lost, containers of applications that were lost with it run on until
+    you decide with --adopt or --end. The second line is a link that has your rights in a browser (see `yopp status`).
     """
     from ...cluster.capacity import Wish
 
@@ -83,17 +88,21 @@ def up(
         printer.warn(line)
     if foreground and no_wait:
         raise UsageError.exclusive("--foreground and --no-wait", "one stays and the other returns at once")
-    wish = Wish(nodes, memory, vcores)
+    if adopt and end:
+        raise UsageError.exclusive("--adopt and --end", "containers run on or are ended")
+    wish, end_lost = Wish(nodes, memory, vcores), end if adopt or end else None
     if foreground:
         from ...cluster.notifying import is_managed
         from .foreground import refuse_running, stay
 
         refuse_running(context)
         return stay(
-            context, printer, lambda: _start(context, printer, wish, timeout, supervised=is_managed())
+            context,
+            printer,
+            lambda: _start(context, printer, wish, timeout, end_lost, supervised=is_managed()),
         )
     log = context.run_dir.log_file("up")
-    if no_wait and not _serves(context, wish) and _split(log):
+    if no_wait and end_lost is None and not _serves(context, wish) and _split(log):
         if printer.is_json:
             from ...cluster.inspection import inspect_cluster
 
@@ -101,7 +110,7 @@ def up(
         elif not printer.quiet:
             printer.text(f"starting: `yopp status` shows when it is ready; errors are logged to {log}")
         return 0
-    _start(context, printer, wish, timeout, logged=no_wait)
+    _start(context, printer, wish, timeout, end_lost, logged=no_wait)
     return 0
 
 
@@ -110,6 +119,7 @@ def _start(
     printer: Printer,
     wish: Wish,
     timeout: float | None,
+    end_lost: bool | None,
     *,
     supervised: bool = False,
     logged: bool = False,
@@ -129,6 +139,7 @@ def _start(
         wish=wish,
         timeout=START_SECONDS if timeout is None else timeout,
         supervised=supervised,
+        end_lost=end_lost,
     )
     for line in handle.warnings:
         printer.warn(line)

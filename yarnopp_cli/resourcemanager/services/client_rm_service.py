@@ -38,6 +38,8 @@ MAX_PROMISED = 1000
 """How many ids may be given out and not used yet; the oldest lapses."""
 LONGEST_TAG = 100
 
+_DECIDE = "`yopp up --adopt` lets them run to their end, `yopp up --end` ends them"
+
 
 class ClientRMService:
     """Answers clients; ``waits`` are those that wait for applications or nodes."""
@@ -296,6 +298,10 @@ class ClientRMService:
         for app in self._rm.live.values():
             counts.update(app.counts)
         running = sum(app.state is YarnApplicationState.RUNNING for app in live)
+        kept, lost = self._rm.containers_kept, self._rm.losses
+        if kept and not self._rm.adopted:
+            which = "1 container is" if kept == 1 else f"{kept} containers are"
+            lost += (f"{which} kept whose applications were lost with stored state: {_DECIDE}",)
         return made_of(
             ClusterInfo,
             identity,
@@ -313,6 +319,7 @@ class ClientRMService:
             containers_paused=counts[Phase.PAUSED],
             opportunistic_enabled=self._rm.settings.opportunistic_enabled,
             properties=dict(identity.properties),
+            lost=lost,
         )
 
     # -- waiting ---------------------------------------------------------------------------------------------

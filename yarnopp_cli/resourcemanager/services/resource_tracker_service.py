@@ -16,12 +16,13 @@ from typing import Any
 from executor.causes import Cause, CauseKind
 from executor.core.machine import beat
 from executor.light import replace
-from executor.records import ContainerState, ContainerStatus
+from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 
 from ...machine.calls import CallReceived
 from ...machine.tokens import derive_key
 from ...masters.lengths import length, length_of
 from ...records import tracker_protocol as tracker
+from ...records.client_protocol import SettleLostRequest, SettleLostResponse
 from ...records.history import EventKind
 from ...records.methods import MOST_TEXT
 from ...records.reports import DRAINED, GONE, NodeState
@@ -133,6 +134,8 @@ class ResourceTrackerService:
     def _reconcile(self, node: RMNode, request: tracker.RegisterNodeManagerRequest) -> list[str]:
         """Compare what a node says it has with what it should have; the ids of what belongs to nobody."""
         listed = {status.container_id for status in request.containers}
+        for container_id in node.kept.keys() - listed:
+            self._account(node, container_id, None)
         for container in list(node.containers.values()):
             # What a node had spoken of and does not have now is gone; what it never spoke of may yet come.
             if container.id not in listed and container.status is not None:
@@ -205,12 +208,41 @@ class ResourceTrackerService:
             container = self._adoption.expected(node, status)
         if container is None:
             self._adoption.ended_unknown(status)
-            return False
+            return self._keep(node, status)
         if status.state is ContainerState.DONE:
             self._ledger.complete(container, status)
         else:
             self._ledger.observe(container, status)
         return True
+
+    def _keep(self, node: RMNode, status: ContainerStatus) -> bool:
+        """Keep a container whose application was lost with stored state, until somebody decides (``SettleLostRequest``)
+        or it ends; False for any other."""
+        if not self._rm.is_lost(status.application_id):
+            return False
+        size = status.resource if status.execution_type is ExecutionType.GUARANTEED else Resource()
+        if status.state is not ContainerState.DONE or status.container_id in node.kept:
+            self._account(node, status.container_id, None if status.state is ContainerState.DONE else size)
+        return True
+
+    def _account(self, node: RMNode, container_id: str, size: Resource | None) -> None:
+        """A container of a lost application has guaranteed resources of this ``size``, or, None, has ended."""
+        change = (size or Resource()) - node.kept.pop(container_id, Resource())
+        if size is not None:
+            node.kept[container_id] = size
+        node.load.guaranteed = node.load.guaranteed + change
+        node.load.recompute()
+        self._rm.scheduler.used = self._rm.scheduler.used + change
+        self._rm.changes.guaranteed = True
+
+    def settle_lost(self, request: SettleLostRequest) -> SettleLostResponse:
+        """Let the containers of lost applications run to their end, or end them."""
+        self._rm.losses, self._rm.adopted = (), not request.end
+        kept = [(node, one) for node in self._rm.nodes.values() for one in node.kept]
+        for node, container_id in kept if request.end else ():
+            node.to_cleanup.put_new(container_id, container_id)
+            self._rm.news_for_node(node)
+        return SettleLostResponse(len(kept))
 
     def _count_down(self, node_id: str) -> None:
         """Stop waiting, after some heartbeats, for what a dead master's DistributedScheduler allocated on this node."""
@@ -263,7 +295,7 @@ class ResourceTrackerService:
     def _check_application(self, node: RMNode, application_id: str) -> None:
         """A node still has something of this application: let it know if the application has ended."""
         app = self._rm.applications.get(application_id)
-        if app is None or app.ended:
+        if (app is None and not self._rm.is_lost(application_id)) or (app is not None and app.ended):
             master = app.attempt.am_container if app is not None and app.finishing else None
             if master is None or master.node is not node:
                 node.applications_to_cleanup.put_new(application_id, application_id)
@@ -443,6 +475,8 @@ class ResourceTrackerService:
             self._rm.deadlines.clear(Due(kind, node.node_id))
         for container in list(node.containers.values()):
             self._ledger.abort(container, Cause(CauseKind.NODE_LOST), LOST)
+        for container_id in list(node.kept):
+            self._account(node, container_id, None)
         if node.node_id in self._rm.unreported:
             self._rm.changes.arrived.append(node.node_id)
         self._rm.scheduler.remove_node(node)
