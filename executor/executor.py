@@ -290,10 +290,9 @@ class Executor:
         """The present status of a container. Raises ContainerNotFoundError if it is unknown, or already
         forgotten."""
         self.job(container_id)
-        status = self._machine.status(container_id)
-        if status is None:
-            raise ContainerNotFoundError(f"{container_id!r} ended long ago and is no longer known")
-        return status
+        for status in self._machine.statuses((container_id,)):
+            return status
+        raise ContainerNotFoundError(f"{container_id!r} ended long ago and is no longer known")
 
     def statuses(self) -> list[ContainerStatus]:
         """All containers: the live ones in order of arrival, then the finished ones that are remembered."""

@@ -9,12 +9,16 @@ from __future__ import annotations
 import enum
 
 from .causes import Cause
-from .hints import Any
 from .light import QuickEnum, Record, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from .reasons import Reason
+from .resource import GPU as GPU
+from .resource import MEMORY_MB as MEMORY_MB
+from .resource import MIB as MIB
+from .resource import VCORES as VCORES
+from .resource import Others as Others
+from .resource import Resource as Resource
+from .resource import ResourceInformation as ResourceInformation
+from .resource import counted as counted
 
 
 class ExecutionType(enum.StrEnum, metaclass=QuickEnum):
@@ -105,146 +109,9 @@ def exit_status_name(status: int) -> str:
     return str(status)
 
 
-MIB = 1 << 20
-"""The bytes of the unit of memory in YARN: ``Resource.memory`` counts these."""
-
-MEMORY_MB = "memory-mb"
-VCORES = "vcores"
-"""YARN's names of the two resource types that every node has (``ResourceInformation.MEMORY_URI``, ``VCORES_URI``)."""
-
-GPU = "yarn.io/gpu"
-"""YARN's name of the resource type that counts the GPUs of a node."""
-
-
-class ResourceInformation(Record, order=True):
-    """An amount of a countable resource, such as GPUs or licences (YARN's record of that name): a whole number."""
-
-    name: str
-    value: int
-
-
-Others = tuple[ResourceInformation, ...]
-"""Countable resources besides memory and vcores: sorted by name, each once, none of 0. Empty for most containers."""
-
-
-_new = object.__new__
-
-
-class Resource(Record, order=True):
-    """An amount of a node's resources: ``memory`` in MiB, ``vcores`` in virtual cores; both whole numbers.
-
-    ``others`` are all further types (``yarn.resource-types``), made by ``counted``. A type that is not in it
-    has the amount 0.
-    """
-
-    memory: int = 0
-    vcores: int = 0
-    others: tuple[ResourceInformation, ...] = ()
-
-    def __add__(self, other: Resource) -> Resource:
-        if self.others or other.others:
-            return self._joined(other, int.__add__)
-        made: Any = _new(Resource)  # calling the class takes twice as long
-        made.memory, made.vcores = self.memory + other.memory, self.vcores + other.vcores
-        made.others = ()
-        return made  # type: ignore[no-any-return]
-
-    def __sub__(self, other: Resource) -> Resource:
-        if self.others or other.others:
-            return self._joined(other, int.__sub__)
-        made: Any = _new(Resource)  # calling the class takes twice as long
-        made.memory, made.vcores = self.memory - other.memory, self.vcores - other.vcores
-        made.others = ()
-        return made  # type: ignore[no-any-return]
-
-    def __mul__(self, number: int) -> Resource:
-        others = self.others and counted({one.name: one.value * number for one in self.others})
-        return Resource(self.memory * number, self.vcores * number, others)
-
-    def _joined(self, other: Resource, operation: Callable[[int, int], int]) -> Resource:
-        """Apply ``operation`` to the two amounts of each type."""
-        names = {one.name for one in (*self.others, *other.others)}
-        others = counted({name: operation(self.amount(name), other.amount(name)) for name in names})
-        return Resource(operation(self.memory, other.memory), operation(self.vcores, other.vcores), others)
-
-    def lesser(self, other: Resource) -> Resource:
-        """The smaller of the two amounts of each type."""
-        if self.others or other.others:
-            return self._joined(other, min)
-        return Resource(min(self.memory, other.memory), min(self.vcores, other.vcores))
-
-    def greater(self, other: Resource) -> Resource:
-        """The larger of the two amounts of each type."""
-        if self.others or other.others:
-            return self._joined(other, max)
-        return Resource(max(self.memory, other.memory), max(self.vcores, other.vcores))
-
-    def fits_in(self, other: Resource) -> bool:
-        """Whether ``other`` has at least as much memory, vcores, and of each further type in this resource."""
-        return (
-            self.memory <= other.memory
-            and self.vcores <= other.vcores
-            and (not self.others or self._others_fit(other))
-        )
-
-    def _others_fit(self, other: Resource) -> bool:
-        return all(one.value <= other.amount(one.name) for one in self.others)
-
-    def at_least_zero(self) -> Resource:
-        """This resource with negative amounts raised to zero."""
-        if self.memory >= 0 and self.vcores >= 0 and not self.others:
-            return self
-        return self.greater(_NONE) if self.is_negative else self
-
-    @property
-    def is_negative(self) -> bool:
-        """Whether any amount is below zero."""
-        return self.memory < 0 or self.vcores < 0 or any(one.value < 0 for one in self.others)
-
-    def amount(self, name: str) -> int:
-        """The amount of one type, by YARN's name of the type."""
-        if name == MEMORY_MB:
-            return self.memory
-        if name == VCORES:
-            return self.vcores
-        return next((one.value for one in self.others if one.name == name), 0)
-
-    @property
-    def only_others(self) -> Resource:
-        """The countable types alone."""
-        return Resource(0, 0, self.others)
-
-    def of_types_in(self, needed: Resource) -> Resource:
-        """The amounts of those types of which ``needed`` has any."""
-        others = needed.others and counted(
-            {one.name: self.amount(one.name) for one in needed.others if one.value > 0}
-        )
-        return Resource(
-            self.memory if needed.memory > 0 else 0, self.vcores if needed.vcores > 0 else 0, others
-        )
-
-    def delays(self, waiting: Resource, free: Resource) -> bool:
-        """Whether giving this away from what is ``free`` keeps ``waiting`` from starting. It does not if
-        ``waiting`` lacks countable resources anyway, and this takes none of those."""
-        lacking = [one.name for one in waiting.others if one.value > free.amount(one.name)]
-        return not lacking or any(self.amount(name) > 0 for name in lacking)
-
-    def __str__(self) -> str:
-        more = "".join(f", {one.name}: {one.value}" for one in self.others)
-        return f"<memory:{self.memory}, vCores:{self.vcores}{more}>"
-
-
 def shell_code(returncode: int) -> int:
     """The exit code as a shell reports it, of a negative signal number (as of ``Popen.returncode``): 128+n."""
     return returncode if returncode >= 0 else 128 - returncode
-
-
-def counted(amounts: Mapping[str, int]) -> Others:
-    """Amounts of countable types by name, in the form of ``Resource.others``."""
-    return tuple(ResourceInformation(name, value) for name, value in sorted(amounts.items()) if value)
-
-
-_NONE = Resource()
 
 
 class ContainerSpec(Record):
@@ -329,9 +196,10 @@ class ContainerFacts(Record, kw_only=True):
     Times are epoch milliseconds, 0 for "not yet". ``exit_status`` is YARN's number: the process's own code, or a
     negative ``ContainerExitStatus``. ``exit_code`` is the process's own code as in a shell (128+n for signal n),
     None while it has none: a container over its memory limit has exit_status -104 and exit_code 137. ``pid`` is the
-    container's own process if its node was asked for it, else that of the shim above it. ``position`` is its place
-    in its queue, 1 for the head, 0 if it is not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is
-    when its work began to wait, here or elsewhere: a container that was shed is requested again with its age.
+    container's own process if its node was asked for it, else that of the shim above it. Whoever asks
+    its node learns ``position``, its place among all that wait there to start or resume, 1 for the next one, and
+    ``why`` it waits. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
+    elsewhere: a container that was shed is requested again with its age.
     ``duration_hint_ms`` is its spec's. ``stood_ms`` is how long it was paused before it last resumed or ended: for
     the rest of the time since its start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, or
     if it never was. ``cause`` is why it is paused or being paused, has ended or is being ended; None while it queues
@@ -348,6 +216,7 @@ class ContainerFacts(Record, kw_only=True):
     command: tuple[str, ...] = ()
     pid: int = 0
     position: int = 0
+    why: tuple[Reason, ...] = ()
     queued_at_ms: int = 0
     started_at_ms: int = 0
     finished_at_ms: int = 0
@@ -388,7 +257,7 @@ class ContainerStatus(ContainerFacts):
             name = exit_status_name(self.exit_status)
             words.append(name if name == str(self.exit_status) else f"{name} ({self.exit_status})")
         if self.position:
-            words.append(f"number {self.position} of its queue")
+            words.append(f"number {self.position} of those that wait")
         sentence = " ".join(words)
         return f"{sentence}: {self.diagnostics}" if self.diagnostics else sentence
 

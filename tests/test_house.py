@@ -19,7 +19,8 @@ PURE_STDLIB = {
     "fractions", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random",
     "re", "shlex", "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
 }  # fmt: skip
-PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "yarnopp_cli.records", "yarnopp_cli.machine",
+PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "executor.reasons", "executor.resource",
+              "yarnopp_cli.records", "yarnopp_cli.machine",
               "yarnopp_cli.allocation", "yarnopp_cli.resourcemanager", "yarnopp_cli.nodemanager", "yarnopp_cli.masters",
               "yarnopp_cli.explain", "yarnopp_cli.views",
               "yarnopp_cli.report.timeline", "yarnopp_cli.report.page")  # fmt: skip

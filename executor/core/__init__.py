@@ -65,8 +65,14 @@ What is promised and what is used (``tracker.py``). The tracker counts promises.
 are worked out in ``limits.py``, from size and type alone, and written again when a container is promoted, demoted or
 resized. Measurements come in as UsageSampled; where no cgroup can enforce memory, they do it here.
 
-Why (``executor/causes.py``). Whatever pauses, ends or refuses a container gives a ``Cause``, which is stored and
-reported with its status. ``outcome.py`` makes YARN's diagnostics of it, for people; no program reads those.
+Why something waits (``executor/reasons.py``, ``waiting.py``). Each decision about a start returns a container, or a
+``Reason``: a rule cannot refuse a start without one. Whoever reads the state of a waiting container has these decisions
+asked about it, so nothing else describes the rules, and a step costs no more because they can be explained. Places in
+the line are found in the same way: the queue itself is asked who would be next.
+
+Why something happened (``executor/causes.py``). Whatever pauses, ends or refuses a container gives a ``Cause``, which
+is stored and reported with its status. ``outcome.py`` makes YARN's diagnostics of it, for people; no program reads
+those.
 
 How it ends (``outcome.py``). Exit status says why (YARN's numbers), exit code says what the process left behind. A
 container preempted, refused or shed has status -108 and has not failed: its owner asks again.
@@ -90,6 +96,7 @@ What is here, from the bottom up
     pressure.py                          when the machine is short of CPU or memory
     recovery.py                          what a record means after a crash
     book.py, actions.py                  the machine: what is here, what is done,
-    pressure_actions.py, scheduler.py    what measurements lead to, what happened
+    pressure_actions.py, waiting.py,     what measurements lead to, what readers are told of those that wait,
+    scheduler.py                         what happened
     invariants.py                        what must hold between all of these
 """

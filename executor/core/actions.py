@@ -12,6 +12,7 @@ from itertools import chain
 from ..causes import Cause, CauseKind
 from ..hints import Any
 from ..light import replace
+from ..reasons import Reason, ReasonKind, by_rule
 from ..records import CgroupLimits, ContainerExitStatus, Resource
 from . import outcome
 from .book import ContainerBook
@@ -38,12 +39,19 @@ from .container import (
     Pause,
 )
 from .reclaim import Reclaimable, Steps, reclaimable
+from .tracker import SHORT, Room
 
 PAUSE_PATIENCE = 2.0
 """Seconds after which a pause is no longer counted on. A SIGSTOP takes a millisecond; a process that waits for a
 device in the kernel (state D) does not stop before that answers."""
 
 BY_SCHEDULER = int(ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER)
+
+NOBODY = Reason(ReasonKind.NEXT)
+RECOVERING = Reason(ReasonKind.RECOVERING)
+RESERVED = Reason(ReasonKind.RESERVED)
+EXPECTED = Reason(ReasonKind.EXPECTED)
+NO_DEVICE = by_rule("NO_DEVICE", "the node's devices have changed, and none that is free can be given to it")
 
 
 class ContainerActions(ContainerBook):
@@ -55,9 +63,7 @@ class ContainerActions(ContainerBook):
         self._reclaim()
 
     def _start_fitting(self) -> None:
-        while not self._recovering and (container := self._next_to_start()) is not None:
-            if self.health_report and container.state is SCHEDULED:
-                return
+        while isinstance(container := self._next_to_start(), Container):
             self._dequeue(container)
             lowered = container.gave_memory and self._paused_memory.takes_back
             self._acquire(container, container.needed)
@@ -131,8 +137,9 @@ class ContainerActions(ContainerBook):
             and not self.health_report
             and not self._guaranteed
             and self._opportunistic.all_alike
-            and self._handover.kept == NOTHING
-            and self._room_for_opportunistic() == self._tracker.available
+            and not self._handover.holds
+            and isinstance(room := self._room_for_opportunistic(), Room)
+            and room.left == self._tracker.available
             and self._tracker.overdrawn == NOTHING
         )
 
@@ -165,33 +172,52 @@ class ContainerActions(ContainerBook):
         if container.expected_wait is not None and (container.expected_wait > 0 or waited > 0):
             self._waits.add(container.expected_wait, waited)
 
-    def _next_to_start(self) -> Container | None:
-        """The first guaranteed container in turn if it fits; else an opportunistic one that takes nothing from it.
+    def _next_to_start(self, of: Container | None = None) -> Container | Reason:
+        """The container that starts next, else the reason why none does. ``of``: this one, if it might start, whoever
+        is before it: so the decision itself says why a container waits.
+
+        The first guaranteed container in turn if it fits; else an opportunistic one that takes nothing from it.
+        """
+        if self._recovering:
+            return RECOVERING
+        alone = of is not None and not of.is_opportunistic
+        head = of if alone else next(iter(self._in_turn()), self._guaranteed.head)
+        found: Container | Reason | None = None
+        if head is not None and (self._forces_guaranteed or self._tracker.fits_guaranteed(head.needed)):
+            found = head
+        elif head is not None:
+            resuming = () if alone else self._paused_guaranteed()
+            found = next((one for one in resuming if self._tracker.fits_guaranteed(one.needed)), None)
+        if found is None:
+            found = SHORT if alone else self._next_opportunistic(head, of)
+        if isinstance(found, Reason) or found.state is not SCHEDULED:
+            return found
+        if not self._devices.suffice(found.needed):
+            return NO_DEVICE
+        return Reason(ReasonKind.UNHEALTHY, detail=self.health_report) if self.health_report else found
+
+    def _next_opportunistic(self, head: Container | None, of: Container | None) -> Container | Reason:
+        """An opportunistic container that may start although the guaranteed one ``head`` waits.
 
         Where preemption may be in vain, no opportunistic container starts while a guaranteed one waits, as in YARN: it
         would be the next to be preempted in vain.
         """
-        head = next(iter(self._in_turn()), self._guaranteed.head)
-        if head is not None and (self._forces_guaranteed or self._tracker.fits_guaranteed(head.needed)):
-            if self._devices.suffice(head.needed):
-                return head
-            return None  # forced, or after a change of the node's devices: none is given to two
-        if head is not None:
-            for paused in self._paused_guaranteed():
-                if self._tracker.fits_guaranteed(paused.needed):
-                    return paused
-        room = self._room_for_opportunistic()
-        if head is not None and room is not None and (keeper := self._keeper(head, room)) is not None:
-            return keeper
-        if head is not None and self._guaranteed_bar:
-            return None
-        if room is None:
-            return None
         if not self._opportunistic.waits:
-            return None
-        spare = (room - self._guaranteed.needed - self._handover.kept).at_least_zero()
-        found = self._opportunistic.next_fitting(spare, self._epoch_ms)
-        return found if found is None or self._devices.suffice(found.needed) else None
+            return NOBODY
+        room = self._room_for_opportunistic()
+        if head is not None:
+            keeper = self._keeper(head, room.left) if isinstance(room, Room) else None
+            if keeper is not None and of in (None, keeper):
+                return keeper
+            if self._guaranteed_bar:
+                return Reason(ReasonKind.BARRED, by=(head.container_id,))
+        if isinstance(room, Reason):
+            return room
+        if head is not None:
+            room = room.less(self._guaranteed.needed, RESERVED)
+        if self._handover.holds:
+            room = room.less(self._handover.kept, EXPECTED)
+        return self._opportunistic.next_fitting(room, self._epoch_ms, of)
 
     def _keeper(self, head: Container, room: Resource) -> Container | None:
         """A paused one that fits in ``room`` and keeps a GPU or the like that a guaranteed one lacks, for which it is
@@ -204,9 +230,9 @@ class ContainerActions(ContainerBook):
                 return paused
         return None
 
-    def _room_for_opportunistic(self) -> Resource | None:
-        """The resources on which opportunistic containers may start; None bars even those that ask for nothing."""
-        return self._tracker.available
+    def _room_for_opportunistic(self) -> Room | Reason:
+        """The resources on which opportunistic containers may start. A reason bars even those that ask for nothing."""
+        return Room(self._tracker.available)
 
     def _reclaim(self) -> None:
         """Preempt for the guaranteed containers that wait, in their order, until room cannot be made for one.

@@ -110,9 +110,10 @@ class ContainerBook:
         self._durations = RecentMean()
         self._waits = WaitStatistics()
         self._shed = 0
-        self._last_asked = Resource()
-        #: the last estimate: when it was made, how many waited then, for which size, and the seconds
-        self._estimate: tuple[float, int, Resource, float] | None = None
+        #: the opportunistic container that came last
+        self._last_asked: Container | None = None
+        #: the last estimate: when it was made, how many were before such a container then, and the seconds
+        self._estimate: tuple[float, int, Container | None, float] | None = None
         self._next_sequence = 1
         self._recovering = False
         self._too_small = False
@@ -174,25 +175,12 @@ class ContainerBook:
         return self._tracker.available
 
     def status(self, container_id: str) -> ContainerStatus | None:
-        """The status of one container, None if it is not known (any more)."""
+        """The status of one container, without its place; None if it is not known (any more)."""
         for containers in (self._live, self._finished, self._forgotten):
             container = containers.get(container_id)
             if container is not None:
-                return container.status(self._position(container))
+                return container.status()
         return None
-
-    def statuses(self, *, finished: bool = True) -> list[ContainerStatus]:
-        """All containers: the live ones in order of arrival, then, with ``finished``, the recent ended ones."""
-        positions = {
-            container.container_id: place
-            for queue in (self._guaranteed, self._opportunistic.in_order())
-            for place, container in enumerate(queue, start=1)
-        }
-        ended = chain(self._forgotten.values(), self._finished.values()) if finished else ()
-        return [
-            container.status(positions.get(container.container_id, 0))
-            for container in chain(self._live.values(), ended)
-        ]
 
     @property
     def is_idle(self) -> bool:
@@ -248,42 +236,53 @@ class ContainerBook:
         return Resource()
 
     def _estimated_wait(self, now: float) -> float | None:
-        """How many seconds the next opportunistic container of the size last asked for waits; None if nothing is known
-        of how long containers run."""
-        ahead = len(self._guaranteed) + len(self._opportunistic)
-        if ahead == 0 and self._last_asked.fits_in(self._tracker.available):
+        """How many seconds the next opportunistic container waits that is like the last one that came; None if nothing
+        is known of how long containers run."""
+        last = self._last_asked
+        size = Resource() if last is None else last.resource
+        ahead = self._ahead()
+        if ahead == 0 and size.fits_in(self._tracker.available):
             return 0.0
         self._estimate = None
-        newcomer = Waiting(0.0, self._last_asked, self._last_asked)
-        starts = self._expected_starts(now, LOOKED_AT, newcomer)
+        before = chain(self._guaranteed, self._opportunistic.before(last))
+        starts = self._expected_starts(now, list(islice(before, LOOKED_AT)), Waiting(0.0, size, size))
         if not starts or math.isinf(starts[-1]):
             return None
         looked_at = len(starts) - 1
         seconds = starts[-1] * max(ahead / looked_at, 1.0) if looked_at else starts[-1]
-        self._estimate = (now, ahead, self._last_asked, seconds)
+        self._estimate = (now, ahead, last, seconds)
         return seconds
 
     def _rough_wait(self, now: float) -> float | None:
-        """The same of a moment ago, in proportion to how many wait now. A busy node sends hundreds of heartbeats in a
-        second, and the seconds that containers wait do not change so fast."""
+        """The same of a moment ago, in proportion to how many are before it now. A busy node sends hundreds of
+        heartbeats in a second, and the seconds that containers wait do not change so fast."""
         if self._estimate is not None:
-            made_at, ahead, size, seconds = self._estimate
-            waiting = len(self._guaranteed) + len(self._opportunistic)
-            alike = size is self._last_asked or size == self._last_asked
-            if now - made_at < ESTIMATE_HOLDS and alike and 0 < waiting <= 2 * ahead:
-                return seconds * (waiting + 1) / (ahead + 1)
+            made_at, ahead, like, seconds = self._estimate
+            before = self._ahead()
+            if now - made_at < ESTIMATE_HOLDS and self._is_like_last(like) and 0 < before <= 2 * ahead:
+                return seconds * (before + 1) / (ahead + 1)
         return self._estimated_wait(now)
 
+    def _is_like_last(self, like: Container | None) -> bool:
+        last = self._last_asked
+        if like is last or like is None or last is None:
+            return like is last
+        same = like.spec.resource is last.spec.resource or like.spec.resource == last.spec.resource
+        return same and self._opportunistic.are_equally_urgent(like, last)
+
+    def _ahead(self) -> int:
+        """How many waiting containers would be before one that is like the last one that came."""
+        return len(self._guaranteed) + self._opportunistic.ahead_of(self._last_asked)
+
     def _expected_starts(
-        self, now: float, limit: int | None = None, last: Waiting | None = None
+        self, now: float, line: Sequence[Container], last: Waiting | None = None
     ) -> list[float]:
-        """The seconds until each of the first ``limit`` waiting containers starts, and until ``last`` does behind them.
+        """The seconds until each container of ``line`` starts, one after the other, and until ``last`` does behind
+        them.
 
         Empty if nothing is known.
         """
         running = [container for container in self._active.values() if container.state is not PAUSED]
-        # guaranteed ones first, then the paused ones, then by arrival
-        line = list(islice(chain(self._guaranteed, self._opportunistic.paused, self._opportunistic), limit))
         # those of one application last equally long, except where their master told how long
         learned: dict[str, float | None] = {}
         for container in chain(running, line):
@@ -384,7 +383,7 @@ class ContainerBook:
         self._emit(StoreContainer(container.record()))
 
     def _report(self, container: Container) -> None:
-        self._emit(ReportStatus(container.status(self._position(container))))
+        self._emit(ReportStatus(container.status()))
 
     def _move(self, container: Container, trigger: type) -> None:
         container.move(trigger, self._now, self._epoch_ms)
@@ -411,9 +410,6 @@ class ContainerBook:
     def _dequeue(self, container: Container) -> None:
         if container in (queue := self._queue_of(container)):
             queue.remove(container)
-
-    def _position(self, container: Container) -> int:
-        return self._queue_of(container).position(container) if container.is_waiting else 0
 
     def _limits(self, container: Container) -> CgroupLimits:
         return cgroup_limits(

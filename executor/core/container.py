@@ -346,13 +346,12 @@ class Container:
         """Update the version, type or size in its spec."""
         self.spec = replace(self.spec, **changes)
 
-    def status(self, position: int = 0) -> ContainerStatus:
-        """The status that its node reports; ``position`` in its queue, 1 for the head, 0 for none."""
+    def status(self) -> ContainerStatus:
+        """The status that its node reports, without its place among those that wait, and why it waits."""
         spec = self.spec
         return _status(
             self,
             spec,
-            position,
             spec.log_directory or "",
             spec.waiting_since_ms or self.queued_at_ms,
             _shown(spec.command),
@@ -384,7 +383,7 @@ _status = maker(
     ContainerStatus,
     Container,
     ContainerSpec,
-    given=("position", "log_directory", "waiting_since_ms", "command", "stood_for"),
+    given=("log_directory", "waiting_since_ms", "command", "stood_for"),
 )
 _record = maker(
     ContainerRecord, Container, given=("exit_status", "ran_ms", "paused_memory", "passing_diagnostics")

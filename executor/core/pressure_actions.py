@@ -16,6 +16,7 @@ from typing import Any
 
 from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, STANDS_BACK, WINDOW, Cause, CauseKind
 from ..light import Record, replace
+from ..reasons import MEMORY, Reason, ReasonKind
 from ..records import ContainerUsage, HostUtilization, Resource
 from ..settings import ExecutorSettings
 from .actions import BY_SCHEDULER, ContainerActions
@@ -33,6 +34,7 @@ from .pressure import (
     Demand,
     MemoryPressure,
 )
+from .tracker import Room
 from .victims import fewest
 
 HALF_LIFE_SECONDS = 5.0
@@ -82,6 +84,9 @@ UNITS = 20
 
 MAXIMUM_THRESHOLD = 0.95
 """YARN-1011's bound on the thresholds of overallocation."""
+
+BUSY = Reason(ReasonKind.MACHINE_BUSY)
+ONE_BY_ONE = Reason(ReasonKind.ONE_BY_ONE)
 
 
 class Use(Record):
@@ -543,26 +548,33 @@ class PressureActions(ContainerActions):
 
     # -- what may start
 
-    def _room_for_opportunistic(self) -> Resource | None:
-        if self._memory.is_on or self.closed_until_ms:
-            return None
+    def _room_for_opportunistic(self) -> Room | Reason:
+        if self.closed_until_ms:
+            return Reason(ReasonKind.WINDOW_CLOSED, at_ms=self.closed_until_ms)
+        if self._memory.is_on:
+            return self._short_of_memory()
         room = super()._room_for_opportunistic()
-        if room is None:
-            return None
+        if isinstance(room, Reason):
+            return room
         if self._lends:
-            lendable = self._lendable()
-            room = room.greater(lendable)
+            room = Room(room.left.greater(self._lendable()), room.because, room.before)
         if self._cpu.wanted_outside and self._cpu.protects:
             # Who starts has a turn; who has had it, and was paused, keeps its place.
             kept = sum(c.resource.vcores for c in self._active.values() if c.gives_way_to(CPU_PRESSURE))
-            room = replace(room, vcores=max(0, room.vcores - kept))
-        elif self._cpu.wanted_outside:
+            return room.less(Resource(0, kept), BUSY)
+        if self._cpu.wanted_outside:
             cores = self._room_in_cores()
             if cores < ROUNDING:
-                return room if self._may_try_one() else None
+                return room if self._may_try_one() else ONE_BY_ONE
             vcores = int((cores + TOLERANCE) * self.total.vcores / self._physical_cores)
-            room = replace(room, vcores=min(room.vcores, vcores))
+            return room.less(Resource(0, max(0, room.left.vcores - vcores)), BUSY)
         return room
+
+    def _short_of_memory(self) -> Reason:
+        if (host := self._host) is None:
+            return Reason(ReasonKind.MACHINE_MEMORY, MEMORY)
+        enough, total = self._memory.floor(host) * 3 // 2 // MIB, host.memory_total // MIB
+        return Reason(ReasonKind.MACHINE_MEMORY, MEMORY, enough, host.memory_available // MIB, total)
 
     def _may_try_one(self) -> bool:
         """Whether one may start although others need all cores: so what uses little, or ends soon, makes progress even
@@ -611,10 +623,8 @@ class PressureActions(ContainerActions):
         if not self._watches and not self.closed_until_ms:
             return Resource()
         room, unallocated = self._room_for_opportunistic(), self._tracker.unallocated
-        if room == self._tracker.available:
-            return Resource()
-        if room is not None:
-            return room - unallocated
+        if isinstance(room, Room):
+            return Resource() if room.left == self._tracker.available else room.left - unallocated
         # Users are told which of the two lacks. At least 1, so that they are told also where none is unallocated.
         memory = self._memory.is_on or self.closed_until_ms > 0
         vcores = not self._memory.is_on or self.closed_until_ms > 0

@@ -10,16 +10,20 @@ Decisions: bounded-overtaking.
 
 from __future__ import annotations
 
+import heapq
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
+from ..reasons import Reason, ReasonKind
 from ..records import ContainerState, Resource
 from ..settings import ExecutorSettings
 from .applications import Applications
 from .container import Container
 from .succession import Succession
+from .tracker import Room
 
 
 class QueueOrder:
@@ -193,18 +197,11 @@ class ContainerQueue:
         del self._line[container.container_id]
         self._needed -= self._needs.pop(container.container_id)
 
-    def position(self, container: Container) -> int:
-        """The place of a container, 1 for the head, 0 if it is not in the queue. Quick for the last one."""
-        return self.before(container.sequence) + 1 if container in self else 0
-
-    def before(self, sequence: int) -> int:
-        """How many arrived before that place in the order. Quick where all or all but one did."""
-        behind = 0
-        for other in reversed(self._line.values()):
-            if other.sequence < sequence:
-                break
-            behind += 1
-        return len(self._line) - behind
+    def copy(self) -> ContainerQueue:
+        """A queue of the same containers."""
+        made = ContainerQueue()
+        made._line, made._needs, made._needed = self._line.copy(), self._needs.copy(), self._needed
+        return made
 
     def validate(self) -> None:
         """Assert order and sums."""
@@ -212,6 +209,10 @@ class ContainerQueue:
         assert sequences == sorted(sequences), f"out of order: {sequences}"
         assert self._line.keys() == self._needs.keys(), "a need without its container, or the reverse"
         assert self._needed == sum((c.needed for c in self), Resource()), "a need changed while queued"
+
+
+def _arrival(container: Container) -> int:
+    return container.sequence
 
 
 class OpportunisticQueue:
@@ -232,6 +233,7 @@ class OpportunisticQueue:
         self._max_wait_ms = max_wait_ms
         self._order = order
         self._counts_paused = counts_paused
+        self._has_kinds = type(order).kind is not QueueOrder.kind
         self._queued = ContainerQueue()
         self._alike: dict[tuple[Resource, int, Hashable], ContainerQueue] = {}
         self._paused: dict[str, Container] = {}
@@ -275,23 +277,74 @@ class OpportunisticQueue:
             return self._queued.needed
         return sum((container.needed for container in self._paused.values()), self._queued.needed)
 
-    def in_order(self) -> list[Container]:
-        """The queued ones, the most urgent first."""
-        return sorted(self._queued, key=self._rank)
+    def in_order(self, now_ms: int) -> list[Container]:
+        """All that wait, queued and paused, in the order in which they start if there is room for each in turn."""
+        every = [*self._paused.values(), *self._queued]
+        if len({self._order.place(one) for one in self._firsts()}) <= 1:
+            return sorted(every, key=lambda one: one.sequence)
+        head = self._queued.head
+        bounded = self._paused or self._not_to_be_overtaken(now_ms)
+        if head is not None and not bounded and self.overtaken(head) + len(every) <= self._max_overtakes:
+            return sorted(every, key=self._rank)
+        rest, room, line = self._copy(), Room(self.needed), []
+        while isinstance(first := rest.next_fitting(room, now_ms), Container):
+            rest.remove(first)
+            rest.started(first)
+            line.append(first)
+        return line
 
-    def position(self, container: Container) -> int:
-        """The place of a container in ``in_order``, 1 for the first, 0 if it is not queued."""
-        if len(self._alike) == 1 or container not in self._queued:
-            return self._queued.position(container)  # containers of one kind go by arrival
+    def by_rank(self) -> Iterator[Container]:
+        """The same without the bounds of overtaking, one after the other: the first cost no more in a long queue."""
+        if self.all_alike:
+            return iter(self._queued)
+        lines: list[Iterable[Container]] = [
+            sorted(self._paused.values(), key=self._rank),
+            *self._alike.values(),
+        ]
+        return heapq.merge(*lines, key=self._rank)
+
+    def before(self, container: Container | None) -> Iterator[Container]:
+        """Those of ``by_rank`` that are before a container which comes now; None: all."""
+        if container is None or self._are_like(container):
+            return self.by_rank()
         place = self._order.place(container)
-        ahead = 0
+        return takewhile(lambda one: self._order.place(one) <= place, self.by_rank())
+
+    def ahead_of(self, container: Container | None) -> int:
+        """How many these are."""
+        if container is None or self._are_like(container):
+            return len(self._queued) + len(self._paused)
+        place = self._order.place(container)
+        ahead = (len(same) for same in self._alike.values() if self._order.place(next(iter(same))) <= place)
+        return sum(ahead) + sum(self._order.place(one) <= place for one in self._paused.values())
+
+    def _are_like(self, container: Container) -> bool:
+        """Whether all that wait are queued, and as urgent as that one."""
+        if self._paused or len(self._alike) > 1:
+            return False
+        first = self._queued.head
+        return first is None or self.are_equally_urgent(first, container)
+
+    def are_equally_urgent(self, one: Container, other: Container) -> bool:
+        """Whether neither of two containers goes before the other at any moment, except by arrival."""
+        same = one.spec.application_priority == other.spec.application_priority
+        return same and (not self._has_kinds or self._order.kind(one) == self._order.kind(other))
+
+    def _firsts(self) -> Iterator[Container]:
+        """The paused containers, and the first one of each kind of queued ones."""
+        yield from self._paused.values()
         for same in self._alike.values():
-            theirs = self._order.place(next(iter(same)))
-            if theirs < place:
-                ahead += len(same)
-            elif theirs == place:
-                ahead += same.before(container.sequence)
-        return ahead + 1
+            if same.head is not None:
+                yield same.head
+
+    def _copy(self) -> OpportunisticQueue:
+        made = OpportunisticQueue(
+            self._max_overtakes, self._order, max_wait_ms=self._max_wait_ms, counts_paused=self._counts_paused
+        )
+        made._queued, made._paused = self._queued.copy(), self._paused.copy()
+        made._alike = {kind: same.copy() for kind, same in self._alike.items()}
+        made._overtakers = self._overtakers.copy()
+        return made
 
     def add(self, container: Container) -> None:
         """Add it, in its place by arrival."""
@@ -304,7 +357,7 @@ class OpportunisticQueue:
             self._paused[container.container_id] = container
             return
         self._queued.add(container)
-        self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
+        self._alike.setdefault(self.kind(container), ContainerQueue()).add(container)
 
     def reprioritise(self, container: Container, priority: int) -> None:
         """Change its application's priority. It keeps its arrival, and how often it was overtaken."""
@@ -313,7 +366,7 @@ class OpportunisticQueue:
             self._leave_kind(container)
         container.change(application_priority=priority)
         if queued:
-            self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
+            self._alike.setdefault(self.kind(container), ContainerQueue()).add(container)
 
     def remove(self, container: Container) -> None:
         """Remove it. Raises KeyError if it is not in the queue."""
@@ -323,7 +376,7 @@ class OpportunisticQueue:
         self._leave_kind(container)
 
     def _leave_kind(self, container: Container) -> None:
-        kind = self._kind(container)
+        kind = self.kind(container)
         same = self._alike[kind]
         same.remove(container)
         if not same:
@@ -333,31 +386,40 @@ class OpportunisticQueue:
         """The first by arrival that does not follow another one, for the case that all are alike."""
         return next((one for one in self._queued if one not in succession), None)
 
-    def next_fitting(self, spare: Resource, now_ms: int) -> Container | None:
-        """The most urgent that fits in ``spare`` and may start, None for none. ``now_ms`` is epoch milliseconds."""
-        if len(self._alike) == 1 and not self._paused:  # the first by arrival overtakes nobody
+    def next_fitting(self, room: Room, now_ms: int, of: Container | None = None) -> Container | Reason:
+        """The most urgent that fits in ``room`` and may start, else the reason why none may. ``now_ms`` is epoch
+        milliseconds. ``of``: this one, if it may start, whoever is more urgent.
+        """
+        spare = room.left
+        if of is None and len(self._alike) == 1 and not self._paused:  # the first by arrival overtakes nobody
             first = self._queued.head
-            return first if first is not None and first.needed.fits_in(spare) else None
+            return first if first is not None and first.needed.fits_in(spare) else room.because
         fitting = [container for container in self._paused.values() if container.needed.fits_in(spare)]
-        first_to_resume = min((container.sequence for container in fitting), default=None)
-        for (need, _, _), same in self._alike.items():
-            if need.fits_in(spare) and same.head is not None:
-                fitting.append(same.head)
+        resumes = min(fitting, key=_arrival, default=None)
+        if of is not None:
+            fitting = [of] if of.needed.fits_in(spare) else []
+        else:
+            for (need, _, _), same in self._alike.items():
+                if need.fits_in(spare) and same.head is not None:
+                    fitting.append(same.head)
         if not fitting:
-            return None
-        bounds = self._not_to_be_overtaken(now_ms)
-        first = min(bounds, key=lambda waiting: waiting.sequence, default=None)
-        lacks = (first.needed - spare).at_least_zero() if first is not None else Resource()
+            return room.because if of is None else room.refusal(of.needed)
+        blocking = bounds = self._not_to_be_overtaken(now_ms)
+        oldest = min(bounds, key=_arrival, default=None)
+        lacks = (oldest.needed - spare).at_least_zero() if oldest is not None else Resource()
         # It may wait for the end of a paused one, which keeps its memory and GPUs.
         keepers = [one for one in fitting if one.allocated.lesser(lacks) != Resource()]
         if any(waiting.needed.others for waiting in bounds):
             fitting = [one for one in fitting if one in keepers or not self._delays_any(one, bounds, spare)]
             bounds = []
-        last = min((waiting.sequence for waiting in bounds), default=None)
-        if first_to_resume is not None:
-            last = first_to_resume if last is None else min(last, first_to_resume)
-        allowed = (one for one in fitting if last is None or one.sequence <= last or one in keepers)
-        return min(allowed, key=self._rank, default=None)
+        if resumes is not None:
+            bounds, blocking = [*bounds, resumes], [*blocking, resumes]
+        last = min(bounds, key=_arrival, default=None)
+        allowed = [one for one in fitting if last is None or one.sequence <= last.sequence or one in keepers]
+        if not allowed:
+            first = min(blocking, key=_arrival)
+            return Reason(ReasonKind.OVERTAKEN, by=(first.container_id,), number=self.overtaken(first))
+        return min(allowed, key=self._rank)
 
     @staticmethod
     def _delays_any(container: Container, bounds: Sequence[Container], spare: Resource) -> bool:
@@ -386,7 +448,8 @@ class OpportunisticQueue:
     def _started_after(self, container: Container) -> int:
         return len(self._overtakers) - bisect_right(self._overtakers, container.sequence)
 
-    def _kind(self, container: Container) -> tuple[Resource, int, Hashable]:
+    def kind(self, container: Container) -> tuple[Resource, int, Hashable]:
+        """Those of one kind need the same, and are equally urgent at any moment."""
         return container.needed, container.spec.application_priority, self._order.kind(container)
 
     def _rank(self, container: Container) -> tuple[tuple[float, float], int]:
@@ -420,7 +483,7 @@ class OpportunisticQueue:
         grouped = 0
         for kind, same in self._alike.items():
             same.validate()
-            assert len(same) > 0 and all(c in self._queued and self._kind(c) == kind for c in same), kind
+            assert len(same) > 0 and all(c in self._queued and self.kind(c) == kind for c in same), kind
             grouped += len(same)
         assert grouped == len(self._queued), "a queued container is missing from its kind"
         assert self._overtakers == sorted(self._overtakers)

@@ -2,8 +2,9 @@
 
 Events in, commands out, time an argument (YARN's ``ContainerScheduler``, with the parts of ``ContainerImpl`` and
 ``ContainersMonitorImpl`` that decide). It performs no actions, and knows neither the cluster nor the network. Read
-``executor/core/__init__.py`` first. Four layers: the containers (``book.py``), the actions (``actions.py``), the
-reactions to measurements (``pressure_actions.py``), and the events (this module, one method for each event).
+``executor/core/__init__.py`` first. Five layers: the containers (``book.py``), the actions (``actions.py``), the
+reactions to measurements (``pressure_actions.py``), what readers are told of waiting containers (``waiting.py``), and
+the events (this module, one method for each event).
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from .container import (
 )
 from .invariants import check
 from .machine import earliest
-from .pressure_actions import PressureActions
 from .reclaim import reclaimable
+from .waiting import WaitingContainers
 
 PAUSE_AGAIN_SECONDS = 30.0
 """How long after a failed pause none is chosen for that container: what refused it may have passed by then."""
 
 
-class ContainerScheduler(PressureActions):
+class ContainerScheduler(WaitingContainers):
     """The machine of one node (``Machine[Event, Command]``).
 
     Its arguments: ``total``, the resources of the node; ``settings``; ``physical_cores``, the cores that the node's
@@ -157,8 +158,8 @@ class ContainerScheduler(PressureActions):
             assert one.container_id in self._active and one.state not in (KILLING, PAUSING, PAUSED)
         held = {device: one.container_id for one in self._active.values() for device in one.spec.devices}
         assert held == self._devices.holders, f"{held} is not {self._devices.holders}"
-        idle = None if self._recovering or self.health_report else self._next_to_start()
-        assert idle is None, f"{idle and idle.container_id} waits although it could start"
+        idle = self._next_to_start()
+        assert not isinstance(idle, Container), f"{idle.container_id} waits although it could start"
 
     def _on_scheduled(self, event: events.ContainerScheduled) -> None:
         spec = event.spec
@@ -175,7 +176,7 @@ class ContainerScheduler(PressureActions):
         if self._end_if_impossible(container):
             return
         if container.is_opportunistic:
-            self._last_asked = spec.resource
+            self._last_asked = container
             if self._is_turned_away(container):
                 self._kill(container, BY_SCHEDULER, Cause(CauseKind.QUEUE_FULL))
                 return
@@ -219,8 +220,14 @@ class ContainerScheduler(PressureActions):
         limit = event.limit
         kept = limit.max_queue_length if limit.max_queue_length >= 0 else 0
         if limit.max_queue_wait_time_ms >= 0:
-            starts = self._expected_starts(self._now)[-len(queued) :] if queued else []
-            within = sum(1 for start in starts if start * 1000 <= limit.max_queue_wait_time_ms)
+            line = [*self._guaranteed, *self._opportunistic.by_rank()] if queued else []
+            starts = self._expected_starts(self._now, line)
+            within = sum(
+                start * 1000 <= limit.max_queue_wait_time_ms
+                and one.is_opportunistic
+                and one.state is SCHEDULED
+                for start, one in zip(starts, line, strict=False)
+            )
             kept = max(kept, within if starts else len(queued))
         elif limit.max_queue_length < 0:
             return

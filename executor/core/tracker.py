@@ -11,10 +11,38 @@ Decisions: pause-keeps-memory.
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
+from ..reasons import Reason, ReasonKind
 from ..records import ExecutionType, Resource
 
 _NOTHING = Resource()
+SHORT = Reason(ReasonKind.SHORT)
+
+
+class Room(NamedTuple):
+    """The resources on which opportunistic containers may start: ``left``.
+
+    ``because`` is the reason of the last rule that took some of them, and ``before`` what was left before that rule:
+    so each refusal has the reason of the first rule that left too little.
+    """
+
+    left: Resource
+    because: Reason = SHORT
+    before: Room | None = None
+
+    def less(self, claim: Resource, because: Reason) -> Room:
+        """The room without what another one claims, for this reason."""
+        if claim == _NOTHING:
+            return self
+        return Room((self.left - claim).at_least_zero(), because, self)
+
+    def refusal(self, needed: Resource) -> Reason:
+        """Why a container does not start that does not fit."""
+        room = self
+        while room.before is not None and not needed.fits_in(room.before.left):
+            room = room.before
+        return room.because
 
 
 class ResourceUtilizationTracker:
@@ -125,10 +153,13 @@ class Handover:
         self._kept: deque[tuple[float, Resource]] = deque()
 
     @property
+    def holds(self) -> bool:
+        """Whether any resources are held."""
+        return bool(self._kept)
+
+    @property
     def kept(self) -> Resource:
         """The held resources, on which no opportunistic container may start."""
-        if not self._kept:
-            return _NOTHING
         return sum((resource for _, resource in self._kept), _NOTHING)
 
     def left(self, resource: Resource, now: float) -> None:

@@ -146,7 +146,7 @@ def test_paused_ones_keep_their_memory_and_what_is_lent_is_room() -> None:
         node(total=Resource(200, 2)), opportunistic=OpportunisticContainersStatus(queue_capacity=1)
     )
     found = forecast(job(opportunistic=1), [kept], PAUSED, opportunistic=True, minimum=LEAST)
-    assert told(found) == [(0, 0, 1)] and found.places[0].reasons[0].code is ReasonCode.NO_MEMORY
+    assert told(found) == [(0, 0, 1)] and found.places[0].reasons[0].code == ReasonCode.NO_MEMORY
     lent = replace(node(), opportunistic=OpportunisticContainersStatus(queue_capacity=1, lent_vcores=1))
     found = forecast(job(opportunistic=4), [lent], [], opportunistic=True, minimum=LEAST)
     assert told(found) == [(3, 0, 1)]
@@ -157,7 +157,7 @@ def test_a_drained_node_is_not_one_that_is_too_small() -> None:
     found = forecast(job(2), [drained], [], opportunistic=True, minimum=LEAST)
     assert (found.impossible, found.waiting, found.held) == (0, 2, 2)
     assert text(found.unusable[0]) == "h1:1 is drained: nothing new is scheduled there"
-    assert found.unusable[0].code is ReasonCode.NODE_DRAINING
+    assert found.unusable[0].code == ReasonCode.NODE_DRAINING
     large = forecast(job(1, size=Resource(5000, 1)), [drained], [], opportunistic=True, minimum=LEAST)
     assert large.impossible == 1 and not large.held
     lost = replace(node(), state=NodeState.LOST)

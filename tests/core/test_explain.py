@@ -79,7 +79,7 @@ def ended(number: int, seconds: float, **more: object) -> ContainerReport:
 
 
 def codes(found: Explanation) -> list[str]:
-    return [reason.code.value for reason in found.reasons]
+    return [reason.code for reason in found.reasons]
 
 
 def told(found: Explanation) -> str:

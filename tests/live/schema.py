@@ -152,6 +152,7 @@ CONTAINER = {
             moment_or_0,
         ),
         **dict.fromkeys(("position", "preemptions", "expectedMs"), amount),
+        "why": [{"code": str, "text": str}],
         **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs", "task"), (amount, None)),
         "cgroup": (str, None),
         "limits": {"cpuQuota": (int, float, None), "cpuShares": (int, None), "memoryMB": (int, None)},

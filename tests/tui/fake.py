@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from executor.causes import Cause, CauseKind
+from executor.reasons import VCORES, Reason, ReasonKind
 from executor.records import (
     ContainerState,
     ContainerUsage,
@@ -72,6 +73,18 @@ def node(port: int = 45454, **changes: Any) -> NodeReport:
     return dataclasses.replace(report, **changes)
 
 
+def why(number: int) -> tuple[Reason, ...]:
+    """What nodes say: the first has no vcore left, the second has."""
+    if STATES[number % len(STATES)] is ContainerState.PAUSED:
+        return (Reason(ReasonKind.BY_PERSON, detail="me"),)
+    behind = (Reason(ReasonKind.BEHIND, number=number // 6),) if number >= 6 else ()
+    return (
+        (Reason(ReasonKind.SHORT, VCORES, 1, 0, 8),)
+        if number % 2 == 0
+        else behind or (Reason(ReasonKind.NEXT),)
+    )
+
+
 def container(app: int, number: int, **changes: Any) -> ContainerReport:
     state = STATES[number % len(STATES)]
     kind = ExecutionType.GUARANTEED if number % 3 == 1 else ExecutionType.OPPORTUNISTIC
@@ -90,6 +103,7 @@ def container(app: int, number: int, **changes: Any) -> ContainerReport:
         user="me",
         pid=20_000 + number if started else 0,
         position=number // 6 + 1 if state is ContainerState.SCHEDULED else 0,
+        why=why(number) if state in (ContainerState.SCHEDULED, ContainerState.PAUSED) else (),
         allocated_at_ms=NOW - 1000 * (number * 7 + 9),
         queued_at_ms=NOW - 1000 * (number * 7 + 8),
         submitted_at_ms=NOW - 90_000,

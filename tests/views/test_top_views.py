@@ -7,14 +7,14 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor.causes import Cause, CauseKind
+from executor.reasons import MEMORY, VCORES, Reason, ReasonKind, by_rule, too_big
 from executor.records import ContainerState, ExecutionType, Resource
 from tests.tui.fake import NOW, cluster, container, container_id, node
 from yarnopp_cli.explain.snapshot import Picture
 from yarnopp_cli.records.reports import NodeState
 from yarnopp_cli.views.columns import matches
 from yarnopp_cli.views.explain import consequences
-from yarnopp_cli.views.explain.reasons import why
+from yarnopp_cli.views.explain.reasons import briefly, text, why
 from yarnopp_cli.views.text import fitted, short_megabytes, short_span, width
 from yarnopp_cli.views.top import lines as frame
 from yarnopp_cli.views.top import sampling as spark
@@ -91,44 +91,49 @@ def test_rates_lie_between_two_measurements_of_the_node_not_of_ours() -> None:
 
 
 def test_who_waits_is_told_for_what() -> None:
-    running = tuple(
-        container(9, number, state=ContainerState.RUNNING, resource=Resource(512, 1))
-        for number in (0, 2, 6, 12)
+    vcore, memory = (
+        Reason(ReasonKind.SHORT, VCORES, 1, 0, 4),
+        Reason(ReasonKind.SHORT, MEMORY, 4000, 2048, 4096),
     )
-    queued = container(1, 2)
-    nodes = (node(total=Resource(4096, 4)), node(45455))
-    picture = Picture(NOW, cluster().info, nodes, (*running, queued))
-    assert why(queued, picture) == "waits for a vcore (0 free)"
-    assert why(queued, picture, 12) == "no vcore free"
-    assert why(dataclasses.replace(queued, state=ContainerState.RUNNING), picture) == ""
-    assert why(dataclasses.replace(queued, resource=Resource(1, 9)), picture).startswith("never")
-    assert why(dataclasses.replace(queued, node_id="x:1"), picture) == "its node is gone"
-    lost = dataclasses.replace(picture, nodes=(node(state=NodeState.UNHEALTHY),))
-    assert why(queued, lost) == "its node is UNHEALTHY"
-    roomy = dataclasses.replace(queued, node_id="host1:45455", position=1)
-    assert why(roomy, picture) == "next: there is room for it"
-    assert why(dataclasses.replace(roomy, position=3), picture) == "behind 2 in the queue"
-    assert "master" in why(dataclasses.replace(queued, state=None), picture)
-    hungry = dataclasses.replace(queued, resource=Resource(4000, 1))
-    assert why(hungry, picture) == "waits for a vcore (0 free) and 4000 MB of memory (2048 MB free)"
+    queued, here = dataclasses.replace(container(1, 2), why=(vcore,)), node()
+    assert why(queued, here) == "waits for a vcore (0 free)"
+    assert why(queued, here, 12) == "no vcore free"
+    assert why(dataclasses.replace(queued, state=ContainerState.RUNNING), here) == ""
+    never = too_big(Resource(1, 9), [("", Resource(1, 4))], ReasonKind.TOO_BIG_HERE)
+    assert why(dataclasses.replace(queued, why=(never,)), here).startswith("never")
+    assert why(queued, None) == "its node is gone"
+    assert why(queued, node(state=NodeState.UNHEALTHY)) == "its node is UNHEALTHY"
+    assert (
+        why(dataclasses.replace(queued, why=(Reason(ReasonKind.NEXT),)), here) == "next: there is room for it"
+    )
+    behind = Reason(ReasonKind.BEHIND, number=2)
+    assert why(dataclasses.replace(queued, why=(behind,)), here) == "behind 2 in the queue"
+    assert "master" in why(dataclasses.replace(queued, state=None), here)
+    hungry = dataclasses.replace(queued, why=(vcore, memory))
+    assert why(hungry, here) == "waits for a vcore (0 free) and 4000 MB of memory (2048 MB free)"
+    assert why(dataclasses.replace(queued, why=()), here) == "its node has not said why"
+    assert why(dataclasses.replace(queued, state=ContainerState.RESUMING), here) == "resumes in a moment"
 
 
-def test_each_cause_of_a_pause_is_told_in_full_and_in_sixteen_cells() -> None:
-    nodes = (node(),)
-    for kind in CauseKind:
-        paused = container(1, 2, state=ContainerState.PAUSED, cause=Cause(kind))
-        picture = Picture(NOW, cluster().info, nodes, (paused,))
-        assert why(paused, picture) and 0 < width(why(paused, picture, 16)) <= 16, kind
+def test_each_reason_has_words_in_full_and_in_sixteen_cells_and_an_unknown_rule_its_own() -> None:
+    for kind in ReasonKind:
+        one = Reason(
+            kind, VCORES, 1, 0, 2, by=(container_id(1, 2),), rule="AT_MOST", detail="at most two run"
+        )
+        paused = dataclasses.replace(container(1, 2, state=ContainerState.PAUSED), why=(one,))
+        assert text(one) and why(paused, node()) and one.code, kind
     told = {
-        CauseKind.PERSON: "paused by user",
-        CauseKind.MAKE_ROOM: "made room",
-        CauseKind.NODE_RESIZED: "node is smaller",
-        CauseKind.OUTSIDE_CPU: "machine is busy",
-        CauseKind.MACHINE_MEMORY: "memory is short",
+        ReasonKind.BY_PERSON: "paused by user",
+        ReasonKind.MADE_ROOM: "made room",
+        ReasonKind.NODE_RESIZED: "node is smaller",
+        ReasonKind.OUTSIDE_CPU: "machine is busy",
+        ReasonKind.MACHINE_MEMORY: "memory is short",
     }
     for kind, short in told.items():
-        paused = container(1, 2, state=ContainerState.PAUSED, cause=Cause(kind))
-        assert why(paused, Picture(NOW, cluster().info, nodes, (paused,)), 16) == short
+        assert briefly((Reason(kind, VCORES),), 16) == short
+    rule = by_rule("MAX_RUNNING", "at most 2 opportunistic containers run here")
+    assert (rule.code, text(rule)) == ("MAX_RUNNING", "at most 2 opportunistic containers run here")
+    assert (briefly((rule,)), briefly((rule,), 16)) == (rule.detail, "max running")
 
 
 def test_who_gives_way_for_a_promotion_is_what_the_nodes_have_told() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from executor.light import replace
+from executor.reasons import by_rule
 from executor.records import (
     MEMORY_MB,
     MIB,
@@ -273,6 +274,9 @@ def container(document: Document, node_id: str = "") -> ContainerReport:
         command=tuple(str(one) for one in command) if isinstance(command, list) else (),
         pid=_whole(ours, "pid"),
         position=_whole(ours, "position"),
+        why=tuple(
+            by_rule(_text(one, "code"), _text(one, "text")) for one in members({"yopp": ours}, "yopp", "why")
+        ),
         allocated_at_ms=_whole(ours, "allocatedAt"),
         queued_at_ms=_whole(ours, "queuedSince"),
         started_at_ms=_whole(document, "startedTime") or _whole(ours, "startedAt"),

@@ -26,6 +26,7 @@ from ..records.explanation import (
     Suggestion,
     Unknown,
     UnknownStart,
+    unusable,
 )
 from ..records.reports import (
     DRAINED,
@@ -50,7 +51,7 @@ from .estimates import (
     unknown_while_pressed,
     why_unknown,
 )
-from .reasons import MOST_NAMED, never_here, unusable, why_paused, why_queued, why_takes_nothing, why_waits
+from .reasons import MOST_NAMED, never_here, why_paused, why_queued, why_takes_nothing, why_waits
 from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit, unpromised
 
 MOST_NODES = 3
@@ -432,11 +433,11 @@ def _application_actions(
     ]
     if by_person:
         found.append(Suggestion(Act.RESUME_CONTAINER, " ".join(by_person[:3])))
-    drained = [one.by[0] for one in reasons if one.code is ReasonCode.NODE_DRAINING and one.by]
+    drained = [one.by[0] for one in reasons if one.code == ReasonCode.NODE_DRAINING and one.by]
     found += [Suggestion(Act.RESUME_NODE, one) for one in drained[:1]]
     if ReasonCode.NO_NODE in codes:
         found.append(Suggestion(Act.LIST_NODES))
-    vain = [one for one in app.asked if any(why.code is ReasonCode.TOO_BIG for why in one.reasons)]
+    vain = [one for one in app.asked if any(why.code == ReasonCode.TOO_BIG for why in one.reasons)]
     if vain and app.nodes:
         largest = max((here.node for here in app.nodes), key=lambda node: node.total)
         needs = vain[0].resource

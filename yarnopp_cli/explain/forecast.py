@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 from executor.causes import CauseKind
 from executor.light import Record
+from executor.reasons import beside_master
 from executor.records import PREEMPTION_STATUSES, ContainerState, ExecutionType, Resource
 
-from ..records.explanation import Reason
+from ..records.explanation import Reason, unusable
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from ..records.requests import ANY
-from .reasons import beside_master, unusable, why_queued
+from .reasons import why_queued
 from .snapshot import (
     NodeSnapshot,
     Picture,

@@ -12,10 +12,11 @@ from typing import Any
 
 from executor.causes import Cause, CauseKind
 from executor.light import replace
+from executor.reasons import beside_master, lacking, too_big
 from executor.records import MIB, ContainerState, ExecutionType, Resource
 
-from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind
-from ..records.reports import GONE, ContainerReport, NodeReport, NodeState
+from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind, unusable
+from ..records.reports import GONE, ContainerReport, NodeReport
 from .snapshot import NodeSnapshot, holders_of, queue_limit, unpromised
 
 Amounts = tuple[Resource, Resource, Resource]
@@ -106,12 +107,6 @@ def _shortages(needs: Resource, here: NodeSnapshot, keep_memory: Sequence[Contai
     ]
 
 
-def lacking(kind: ReasonKind, needs: Resource, free: Resource, total: Resource, **more: Any) -> Reason:
-    """A reason about what is missing: vcores before memory where several are, and memory where nothing is."""
-    name = next(iter(_missing(needs, free)), MEMORY)
-    return _about(kind, name, (needs, free, total), **more)
-
-
 def _machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> list[Reason]:
     """The reason that the machine uses what is not allocated, or that the window for opportunistic containers
     is closed; else empty.
@@ -182,40 +177,6 @@ def _since_resumed(report: ContainerReport, here: NodeSnapshot) -> Reason:
     return Reason(ReasonKind.NEXT)
 
 
-def too_big(needs: Resource, nodes: Sequence[tuple[str, Resource]], kind: ReasonKind) -> Reason:
-    """The reason that no node can ever hold it; ``nodes`` are the ids with each node's total."""
-    largest = max(
-        (total for _, total in nodes),
-        key=lambda one: (
-            needs.only_others.fits_in(one),
-            needs.memory <= one.memory,
-            needs.vcores <= one.vcores,
-            one,
-        ),
-    )
-    name = _never(needs, largest)
-    ids = tuple(node_id for node_id, _ in nodes[:MOST_NAMED])
-    return _about(kind, name, (needs, Resource(), largest), by=ids, where=ids[0], size=needs, limit=largest)
-
-
-def _never(needs: Resource, most: Resource) -> str:
-    """The resource type whose amount exceeds ``most``: memory first, vcores last; vcores where none does."""
-    missing = sorted(_missing(needs, most), key=lambda name: (name == VCORES, name != MEMORY))
-    return missing[0] if missing else VCORES
-
-
-def beside_master(needs: Resource, master: Resource, total: Resource, where: str) -> Reason | None:
-    """Why a container never fits on ``where`` beside its own application's master, which lives as long as the
-    container; None where it fits, or where the node is too small even without the master.
-    """
-    left = (total - master).at_least_zero()
-    if needs.fits_in(left) or not needs.fits_in(total):
-        return None
-    name = _never(needs, left)
-    kind, amounts = ReasonKind.BESIDE_MASTER, (needs, left, total)
-    return _about(kind, name, amounts, where=where, size=needs, used=master, limit=total)
-
-
 def never_here(report: ContainerReport, here: NodeSnapshot) -> Reason | None:
     """Why a container queued at a node can never start there: it is too large for the node, or for what its
     own master leaves of it.
@@ -228,24 +189,6 @@ def never_here(report: ContainerReport, here: NodeSnapshot) -> Reason | None:
     of = report.application_id
     master = sum((one.resource for one in here.live if one.is_am and one.application_id == of), Resource())
     return beside_master(report.resource, master, node.total, node.node_id)
-
-
-_STATES = {
-    NodeState.DECOMMISSIONING: ReasonKind.DRAINING,
-    NodeState.DECOMMISSIONED: ReasonKind.DRAINED,
-    NodeState.LOST: ReasonKind.EXPIRED,
-    NodeState.SHUTDOWN: ReasonKind.SHUT_DOWN,
-}
-
-
-def unusable(node: NodeReport) -> list[Reason]:
-    """Why a node accepts no new containers, or does not answer; empty where it works."""
-    if node.state is NodeState.RUNNING and node.connected:
-        return []
-    silent = node.state is NodeState.RUNNING
-    kind = ReasonKind.SILENT if silent else _STATES.get(node.state, ReasonKind.UNUSABLE)
-    told = (node.state.value,)
-    return [Reason(kind, by=(node.node_id,), where=node.node_id, detail=node.health_report, names=told)]
 
 
 def promised(

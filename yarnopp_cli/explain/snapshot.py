@@ -17,13 +17,7 @@ from ..records.reports import ApplicationReport, ClusterInfo, ContainerReport, N
 
 RUNS = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSING, ContainerState.KILLING)
 PAUSED = (ContainerState.PAUSED, ContainerState.RESUMING)
-WAITS = (ContainerState.SCHEDULED, ContainerState.PAUSING, *PAUSED)
 _ROOM = ROOM | {CauseKind.RESUMED}
-
-
-def is_waiting(report: ContainerReport) -> bool:
-    """Whether a container waits to run: queued, paused, or not yet reported by its node."""
-    return report.state is None or report.state in WAITS
 
 
 def waits_for_room(report: ContainerReport) -> bool:

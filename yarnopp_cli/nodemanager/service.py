@@ -222,11 +222,10 @@ class ContainerService:
     def container_statuses(
         self, request: protocol.GetContainerStatusesRequest
     ) -> protocol.GetContainerStatusesResponse:
-        """The present statuses, with places in the queue and the last measurement of usage."""
-        if request.container_ids:
-            return protocol.GetContainerStatusesResponse(*_each(request.container_ids, self._status_now))
-        statuses = self._scheduler.statuses(finished=request.finished)
-        return protocol.GetContainerStatusesResponse(tuple(statuses))
+        """The present statuses, with the last measurement of usage, and of those that wait their places and why."""
+        _, failed = _each(request.container_ids, self._status_now)
+        statuses = self._scheduler.statuses(request.container_ids, finished=request.finished)
+        return protocol.GetContainerStatusesResponse(tuple(statuses), failed)
 
     def foretell_promotion(
         self, request: protocol.ForetellPromotionRequest, now: float

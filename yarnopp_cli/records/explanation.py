@@ -8,170 +8,44 @@ from __future__ import annotations
 
 import enum
 
-from executor.light import Record, field
+from executor.light import Record, field, replace
+from executor.reasons import CONTAINERS as CONTAINERS
+from executor.reasons import MEMORY as MEMORY
+from executor.reasons import VCORES as VCORES
+from executor.reasons import Holders as Holders
+from executor.reasons import Reason as Reason
+from executor.reasons import ReasonCode as ReasonCode
+from executor.reasons import ReasonKind as ReasonKind
 from executor.records import ExecutionType, Resource
 
 from .methods import Request
-from .reports import ContainerReport, NodeReport
+from .reports import GONE, ContainerReport, NodeReport, NodeState
 
-VCORES, MEMORY, CONTAINERS = "vcores", "memoryMB", "containers"
-"""The units that a reason counts in, besides the names of other resource types."""
-
-
-class ReasonCode(enum.StrEnum):
-    """Why something waits or is paused. The words are stable: programs may rely on them."""
-
-    NO_VCORES = "NO_VCORES"
-    NO_MEMORY = "NO_MEMORY"
-    NO_RESOURCE = "NO_RESOURCE"
-    BEHIND = "BEHIND"
-    PAUSED_FOR = "PAUSED_FOR"
-    PAUSED_BY_PERSON = "PAUSED_BY_PERSON"
-    QUEUE_CAPACITY = "QUEUE_CAPACITY"
-    USER_LIMIT = "USER_LIMIT"
-    NO_NODE = "NO_NODE"
-    NODE_DRAINING = "NODE_DRAINING"
-    NODE_UNUSABLE = "NODE_UNUSABLE"
-    TOO_BIG = "TOO_BIG"
-    AM_PENDING = "AM_PENDING"
-    NODE_LOST = "NODE_LOST"
-    PRESSURE = "PRESSURE"
-    NOT_BEGUN = "NOT_BEGUN"
-    WINDOW = "WINDOW"
-
-
-class ReasonKind(enum.StrEnum):
-    """The exact kind of a reason. Each comment names the fields of ``Reason`` that belong to it besides the
-    amounts.
-    """
-
-    # Free resources at a node.
-    #: it needs more than is free; ``by``, ``holders``; ``detail``: the setting by which these are not preempted
-    SHORT = "SHORT"
-    PROMISED = "PROMISED"  #: guaranteed containers are promised what it needs; ``where``, ``by``, ``holders``
-    NODE_FULL = "NODE_FULL"  #: all of a node is promised to guaranteed containers; ``by``
-    MACHINE_BUSY = (
-        "MACHINE_BUSY"  #: other programs use what is not allocated; ``used`` is left to opportunistic ones
-    )
-    BEHIND = "BEHIND"  #: others are before it in the queue; ``by``
-    NEXT = "NEXT"  #: nothing is missing
-
-    # It is paused.
-    BY_PERSON = "BY_PERSON"  #: by a user; ``detail`` names the user
-    MADE_ROOM = "MADE_ROOM"  #: to make room for guaranteed containers; ``by``, ``holders``
-    NODE_RESIZED = "NODE_RESIZED"  #: its node was made smaller; ``by``, ``holders``
-    OUTSIDE_CPU = "OUTSIDE_CPU"  #: processes outside yopp need the CPU
-    LENT_CPU = "LENT_CPU"  #: guaranteed containers use the CPU that it had borrowed
-    MACHINE_MEMORY = "MACHINE_MEMORY"  #: the machine runs out of memory; ``needs`` MB must stay available
-    LENT_MEMORY = "LENT_MEMORY"  #: others use the memory that it had borrowed
-
-    # A limit; ``used`` of ``limit``.
-    QUEUE_MAXIMUM = "QUEUE_MAXIMUM"  #: of a queue; ``where`` its path
-    USER_LIMIT = "USER_LIMIT"  #: of a user in a queue; ``where``, ``detail`` the user
-    MASTERS_LIMIT = "MASTERS_LIMIT"  #: of masters in a queue; ``where``
-
-    # Nodes' queues; ``by`` are the nodes, ``size`` what is asked for.
-    QUEUES_FULL = "QUEUES_FULL"  #: neither free resources nor a place in a queue
-    QUEUES_OFF = "QUEUES_OFF"  #: their length is 0
-    QUEUES_CLOSED = "QUEUES_CLOSED"  #: no container is queued ahead of guaranteed ones that wait
-    NODE_QUEUE_FULL = "NODE_QUEUE_FULL"  #: a node's own queue is full
-
-    # No node is eligible.
-    NO_NODES = "NO_NODES"  #: there is none
-    NO_LABEL = "NO_LABEL"  #: ``detail`` is the label asked for, ``names`` are those that nodes have
-    BLACKLISTED = "BLACKLISTED"  #: ``names`` are on the master's blacklist
-    ELSEWHERE = "ELSEWHERE"  #: it may run on ``names`` only; ``by`` are the nodes
-    EXCLUDED = "EXCLUDED"  #: the place, label or blacklist of the ask excludes the node ``where``
-
-    # It never fits; ``size`` is what it needs.
-    TOO_BIG_HERE = "TOO_BIG_HERE"  #: into the node ``where``, which has ``limit`` in all
-    TOO_BIG = "TOO_BIG"  #: into any of the nodes ``by``, the largest of which has ``limit``
-    BESIDE_MASTER = "BESIDE_MASTER"  #: beside its own master, which holds ``used`` of ``limit``; ``where``
-
-    # The node ``where`` accepts no new containers, or does not answer; ``detail`` is its health report.
-    DRAINING = "DRAINING"
-    DRAINED = "DRAINED"
-    EXPIRED = "EXPIRED"
-    SHUT_DOWN = "SHUT_DOWN"
-    SILENT = "SILENT"
-    UNUSABLE = "UNUSABLE"  #: ``names`` has its state
-    GONE = "GONE"  #: the node is gone, and its containers with it
-
-    # It begins later.
-    WINDOW_CLOSED = "WINDOW_CLOSED"  #: opportunistic containers do not run on ``where`` before ``at_ms``
-    BEGINS_AT = "BEGINS_AT"  #: at the time ``at_ms``
-    AFTER = "AFTER"  #: when the application ``where`` has ended; ``detail`` how: ok, failed or any
-
-    # Another party has to act first.
-    MASTER_IN_CLIENT = "MASTER_IN_CLIENT"  #: the master in the client has not registered
-    MASTER_WAITS = "MASTER_WAITS"  #: the master waits for a container
-    MASTER_STARTS = "MASTER_STARTS"  #: the master's container is on ``where`` and has not registered; ``by``
-    NOT_STARTED = "NOT_STARTED"  #: ``number`` were granted and not started; ``by``
-
-
-_CODES = {
-    ReasonCode.BEHIND: "BEHIND NEXT",
-    ReasonCode.PAUSED_BY_PERSON: "BY_PERSON",
-    ReasonCode.PAUSED_FOR: "MADE_ROOM NODE_RESIZED LENT_CPU LENT_MEMORY",
-    ReasonCode.PRESSURE: "MACHINE_BUSY OUTSIDE_CPU MACHINE_MEMORY",
-    ReasonCode.QUEUE_CAPACITY: "QUEUE_MAXIMUM QUEUES_FULL QUEUES_OFF QUEUES_CLOSED NODE_QUEUE_FULL",
-    ReasonCode.USER_LIMIT: "USER_LIMIT",
-    ReasonCode.AM_PENDING: "MASTERS_LIMIT MASTER_IN_CLIENT MASTER_WAITS MASTER_STARTS NOT_STARTED",
-    ReasonCode.NO_NODE: "NO_NODES NO_LABEL BLACKLISTED ELSEWHERE EXCLUDED",
-    ReasonCode.TOO_BIG: "TOO_BIG_HERE TOO_BIG BESIDE_MASTER",
-    ReasonCode.NODE_DRAINING: "DRAINING DRAINED",
-    ReasonCode.NODE_LOST: "EXPIRED SHUT_DOWN GONE",
-    ReasonCode.NODE_UNUSABLE: "SILENT UNUSABLE",
-    ReasonCode.NOT_BEGUN: "BEGINS_AT AFTER",
-    ReasonCode.WINDOW: "WINDOW_CLOSED",
+_STATES = {
+    NodeState.DECOMMISSIONING: ReasonKind.DRAINING,
+    NodeState.DECOMMISSIONED: ReasonKind.DRAINED,
+    NodeState.LOST: ReasonKind.EXPIRED,
+    NodeState.SHUTDOWN: ReasonKind.SHUT_DOWN,
 }
-_SHORT_OF = {VCORES: ReasonCode.NO_VCORES, MEMORY: ReasonCode.NO_MEMORY}
-_CODE_OF = {ReasonKind(kind): code for code, kinds in _CODES.items() for kind in kinds.split()}
 
 
-class Holders(Record):
-    """The containers that hold what is missing: their number by type, the oldest one, and since when that
-    holds it.
-    """
+def unusable(node: NodeReport) -> list[Reason]:
+    """Why a node accepts no new containers, or does not answer; empty where it works."""
+    if node.state is NodeState.RUNNING and node.connected:
+        return []
+    silent = node.state is NodeState.RUNNING
+    kind = ReasonKind.SILENT if silent else _STATES.get(node.state, ReasonKind.UNUSABLE)
+    told = (node.state.value,)
+    return [Reason(kind, by=(node.node_id,), where=node.node_id, detail=node.health_report, names=told)]
 
-    guaranteed: int = 0
-    opportunistic: int = 0
-    oldest: str = ""
-    since_ms: int = 0
 
-
-class Reason(Record):
-    """One reason: a kind, and what belongs to it, as ``ReasonKind`` says.
-
-    For a reason about an amount: ``needs`` of ``resource`` (VCORES, MEMORY, CONTAINERS, or a type's name) are
-    needed, and ``free`` of ``total`` are free. ``by`` are the ids of the containers that hold it, or are
-    before it in the queue. ``number`` containers share the reason. ``resumed``: the cause of the pause is
-    over, and this is what the container has waited for since.
-    """
-
-    kind: ReasonKind
-    resource: str = ""
-    needs: int = 0
-    free: int = 0
-    total: int = 0
-    by: tuple[str, ...] = ()
-    holders: Holders = Holders()
-    number: int = 1
-    where: str = ""
-    detail: str = ""
-    names: tuple[str, ...] = ()
-    size: Resource = Resource()
-    used: Resource = Resource()
-    limit: Resource = Resource()
-    resumed: bool = False
-    at_ms: int = 0
-
-    @property
-    def code(self) -> ReasonCode:
-        """The stable word that programs rely on."""
-        if self.kind in (ReasonKind.SHORT, ReasonKind.PROMISED, ReasonKind.NODE_FULL):
-            return _SHORT_OF.get(self.resource, ReasonCode.NO_RESOURCE)
-        return _CODE_OF[self.kind]
+def why_waits(report: ContainerReport, node: NodeReport | None) -> list[Reason]:
+    """Why a container does not run: its node's reasons, and the state of that; None where it is unknown."""
+    if node is None or node.state in GONE:
+        return [Reason(ReasonKind.GONE, where=report.node_id)]
+    if report.state is None:
+        return [Reason(ReasonKind.NOT_STARTED, by=(report.container_id,)), *unusable(node)]
+    return [*(replace(one, where=one.where or node.node_id) for one in report.why), *unusable(node)]
 
 
 class Group(Record):

@@ -332,6 +332,14 @@ class ContainerReport(ContainerFacts):
         return _merged(self, status, command=command, log_directory=log_directory)
 
 
+_WAITS = (ContainerState.SCHEDULED, ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
+
+
+def is_waiting(report: ContainerReport) -> bool:
+    """Whether a container waits to run: queued, paused, or not yet reported by its node."""
+    return report.state is None or report.state in _WAITS
+
+
 class ContainerGrant(Record):
     """What the RM alone knows of a live container: the fields of its report that the node does not know better."""
 

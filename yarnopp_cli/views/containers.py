@@ -192,6 +192,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
         Column("user", "USER", lambda one: one.user, wide=True),
         Column("pid", "PID", lambda one: one.pid, _pid, kind=NUMBER, wide=True, ours=True),
         Column("priority", "PRIORITY", lambda one: one.priority, kind=NUMBER, wide=True),
+        Column("why", "WHY", _why, flexible=True, wide=True, ours=True),
         Column("since", "SINCE", since_ms, kind=TIME, wide=True),
         Column("throttled", "THROTTLED", throttled_ms, kind=SPAN, wide=True, ours=True),
         Column("started", "STARTED", lambda one: one.started_at_ms, kind=TIME, wide=True),
@@ -213,6 +214,21 @@ def _port(report: ContainerReport) -> str:
 
 def _position(report: ContainerReport) -> str:
     return str(report.position or "-")
+
+
+def _why(report: ContainerReport) -> str:
+    from .explain.reasons import briefly
+
+    return briefly(report.why)
+
+
+def _why_document(report: ContainerReport) -> list[dict[str, str]]:
+    """Why it waits, as its node says."""
+    if not report.why:
+        return []
+    from .explain.reasons import text
+
+    return [{"code": one.code, "text": text(one, of=report.application_id)} for one in report.why]
 
 
 def _pid(report: ContainerReport) -> str:
@@ -323,6 +339,7 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "waitedSinceEligibleMs": since_eligible if since_eligible >= 0 else None,
             "expectedMs": report.duration_hint_ms,
             "position": report.position,
+            "why": _why_document(report),
             "cgroup": report.cgroup,
             "logDirectory": report.log_directory,
             "limits": limits_document(report, facts),

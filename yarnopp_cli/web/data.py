@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from ..records.reports import (
     ContainerReport,
     NodeReport,
     QueueReport,
+    is_waiting,
 )
 from ..records.scheduler_protocol import GetSchedulerFiguresRequest
 from ..views.cluster import metrics
@@ -166,7 +168,24 @@ class ClusterData:
         return (await self._containers(request))[0]
 
     async def _containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
-        return (await self.call(request)).containers
+        """The containers, those that wait as their nodes see them now: with their places, and why they wait."""
+        found = (await self.call(request)).containers
+        told = await self._told(
+            (one.node_id, one.container_id) for one in found if one.state and is_waiting(one)
+        )
+        return tuple(one.merged(told[one.container_id]) if one.container_id in told else one for one in found)
+
+    async def _told(self, containers: Iterable[tuple[str, str]]) -> dict[str, ContainerStatus]:
+        """The statuses of some containers, each given as its node's id and its own, as their nodes see them now;
+        those of nodes that do not answer are left out."""
+        wanted: dict[str, list[str]] = {}
+        for node_id, container_id in containers:
+            wanted.setdefault(node_id, []).append(container_id)
+        addresses = (
+            {one.node_id: one.address for one in await self.nodes() if one.connected} if wanted else {}
+        )
+        asked = (_statuses(addresses[node], names) for node, names in wanted.items() if node in addresses)
+        return {status.container_id: status for told in await asyncio.gather(*asked) for status in told}
 
     async def queues(self) -> tuple[QueueReport, ...]:
         """All queues, parents before children."""
@@ -197,17 +216,9 @@ class ClusterData:
         only at their end.
         """
         assert answer.report is not None
-        running: dict[str, list[str]] = {}
-        for one in answer.report.attempts:
-            if one.started_at_ms and not one.finished_at_ms:
-                running.setdefault(one.node_id, []).append(one.container_id)
-        addresses = (
-            {one.node_id: one.address for one in await self.nodes() if one.connected} if running else {}
-        )
-        told = await asyncio.gather(
-            *(_statuses(addresses[node], names) for node, names in running.items() if node in addresses)
-        )
-        usages = {status.container_id: status.usage for statuses in told for status in statuses}
+        running = (one for one in answer.report.attempts if one.started_at_ms and not one.finished_at_ms)
+        told = await self._told((one.node_id, one.container_id) for one in running)
+        usages = {container_id: status.usage for container_id, status in told.items()}
         return JobView(answer.application, with_usage(answer.report, usages), now_ms())
 
     async def http_addresses(self) -> dict[str, str]:

@@ -227,3 +227,14 @@ def test_g11_overtakes_count_from_the_arrival_and_the_bound_holds_for_all() -> N
     assert world.states("c0", "older", "s5") == ["SCHEDULED"] * 3, "c0 was overtaken five times"
     world.exit("half")
     assert world.states("older", "c0", "s5") == ["RUNNING", "SCHEDULED", "SCHEDULED"]
+
+
+@pytest.mark.parametrize(("priority", "seconds"), [(0, 308.0), (20, 8.0)])
+def test_a_newcomer_is_told_the_wait_in_its_own_place(priority: int, seconds: float) -> None:
+    """Its application goes before another one that waits: it waits for what runs, and not for that."""
+    world = World(vcores=2)
+    world.schedule("runs", vcores=2, duration_hint_ms=8000)
+    world.schedule("long", vcores=2, duration_hint_ms=300_000, application_id="a")
+    world.schedule("new", vcores=2, duration_hint_ms=3000, application_id="b", application_priority=priority)
+    assert world.machine._live["new"].expected_wait == seconds
+    assert world.machine.opportunistic_status(world.now).estimated_queue_wait_ms == 1000 * seconds + 3000

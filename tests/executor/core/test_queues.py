@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from executor.core.applications import Applications
 from executor.core.container import Container
 from executor.core.queues import ContainerQueue, OpportunisticQueue, QueueOrder
+from executor.core.tracker import Room
 from executor.records import ContainerState, Resource
 
 from .world import a_spec
@@ -24,6 +25,11 @@ def paused(sequence: int, memory: int = 100, vcores: int = 1) -> Container:
     return container
 
 
+def fitting(queue: OpportunisticQueue, spare: Resource) -> Container | None:
+    found = queue.next_fitting(Room(spare), now_ms=0)
+    return found if isinstance(found, Container) else None
+
+
 def start(queue: OpportunisticQueue, container: Container) -> None:
     queue.remove(container)
     queue.started(container)
@@ -37,9 +43,8 @@ def test_first_in_first_out_with_its_sum() -> None:
     assert [container.sequence for container in queue] == [1, 2, 3]
     assert queue.needed == Resource(600, 3)
     second = next(container for container in queue if container.sequence == 2)
-    assert queue.position(second) == 2
     queue.remove(second)
-    assert (len(queue), second in queue, queue.position(second)) == (2, False, 0)
+    assert (len(queue), second in queue) == (2, False)
     assert queue.needed == Resource(400, 2)
     queue.validate()
 
@@ -71,20 +76,20 @@ def test_a_large_one_is_overtaken_so_often_and_no_more() -> None:
     for container in (large, *small):
         queue.add(container)
     for expected in small[:2]:
-        assert queue.next_fitting(Resource(1000, 1), now_ms=0) is expected
+        assert fitting(queue, Resource(1000, 1)) is expected
         start(queue, expected)
     assert queue.overtaken(large) == 2
-    assert queue.next_fitting(Resource(1000, 1), now_ms=0) is None
-    assert queue.next_fitting(Resource(1000, 4), now_ms=0) is large
+    assert fitting(queue, Resource(1000, 1)) is None
+    assert fitting(queue, Resource(1000, 4)) is large
     start(queue, large)
-    assert queue.next_fitting(Resource(1000, 1), now_ms=0) is small[2]
+    assert fitting(queue, Resource(1000, 1)) is small[2]
 
 
 def test_a_bound_of_zero_is_yarns_strict_order() -> None:
     queue = OpportunisticQueue(max_overtakes=0, order=QueueOrder(Applications()))
     queue.add(waiting(1, vcores=4))
     queue.add(waiting(2))
-    assert queue.next_fitting(Resource(1000, 1), now_ms=0) is None
+    assert fitting(queue, Resource(1000, 1)) is None
 
 
 def test_a_paused_one_goes_first_by_arrival_and_takes_no_place() -> None:
@@ -94,12 +99,12 @@ def test_a_paused_one_goes_first_by_arrival_and_takes_no_place() -> None:
     queue.add(early)
     assert len(queue) == 1
     assert queue.paused == [early]
-    assert queue.position(early) == 0
+    assert queue.in_order(0) == [early, late]
     # it needs its vcores alone, for it has kept its memory
-    assert queue.next_fitting(Resource(0, 1), now_ms=0) is early
+    assert fitting(queue, Resource(0, 1)) is early
     start(queue, early)
-    assert queue.next_fitting(Resource(0, 1), now_ms=0) is None
-    assert queue.next_fitting(Resource(100, 1), now_ms=0) is late
+    assert fitting(queue, Resource(0, 1)) is None
+    assert fitting(queue, Resource(100, 1)) is late
 
 
 def test_a_later_pause_does_not_count_what_had_started_before() -> None:
@@ -143,7 +148,7 @@ def test_it_behaves_as_a_queue_that_counts_each_overtaking(
                     break
                 if counts[container] >= bound:
                     break
-            assert queue.next_fitting(spare, now_ms=0) is expected
+            assert fitting(queue, spare) is expected
             if expected is not None:
                 for earlier in model[: model.index(expected)]:
                     counts[earlier] += 1

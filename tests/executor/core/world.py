@@ -200,8 +200,7 @@ class World:
 
     def status(self, container_id: str) -> ContainerStatus:
         """Its status, which must be known."""
-        status = self.machine.status(container_id)
-        assert status is not None, container_id
+        [status] = self.machine.statuses((container_id,))
         return status
 
     def state(self, container_id: str) -> ContainerState:

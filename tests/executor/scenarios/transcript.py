@@ -158,9 +158,8 @@ def told(command: Command) -> str:
         case CleanUpContainer(name):
             return f"clean {name}"
         case ReportStatus(status):
-            place = f" position={status.position}" if status.position else ""
             ended = f" {status.exit_status}" if status.state is ContainerState.DONE else ""
-            return f"report {status.container_id} {status.state.value}{place}{ended}"
+            return f"report {status.container_id} {status.state.value}{ended}"
 
 
 def line_of(commands: list[Command]) -> str:

@@ -426,7 +426,7 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
     from ...records.explanation import ReasonCode
     from ...views.explain.reasons import text
 
-    return "; ".join(text(one) for one in found.reasons if one.code is ReasonCode.TOO_BIG)
+    return "; ".join(text(one) for one in found.reasons if one.code == ReasonCode.TOO_BIG)
 
 
 def _report_once_begun(client: JobClient, application_id: str) -> ApplicationReport | None:

@@ -10,9 +10,9 @@ from ...clock import now_ms
 from ...errors import ContainerNotFoundError
 from ...explain.forecast import PAUSE, Preemption, disturbed, preempted_since, promotion
 from ...explain.reasons import why_not_promised
-from ...explain.snapshot import Picture, is_waiting
+from ...explain.snapshot import Picture
 from ...records.client_protocol import GetContainersRequest
-from ...records.reports import ContainerReport
+from ...records.reports import ContainerReport, is_waiting
 from ...views import containers as view
 from ...views.explain import consequences
 from ...views.explain.reasons import text

@@ -45,7 +45,7 @@ def explain(session: Session, ids: AnyIds) -> None:
             one.id,
             one.state,
             str(one.satisfiable).lower(),
-            ",".join(reason.code.value for reason in one.reasons),
+            ",".join(reason.code for reason in one.reasons),
             timestamp(one.estimated_start_ms),
         )
         for one in found

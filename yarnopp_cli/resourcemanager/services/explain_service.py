@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from executor.light import replace
+from executor.reasons import beside_master, lacking, too_big
 from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits, could_serve
 from ...explain import explanations
 from ...explain.estimates import Asked, Durations, durations_of
-from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too_big, unusable
+from ...explain.reasons import MOST_NAMED, promised
 from ...explain.snapshot import NodeSnapshot, queue_limit
 from ...records import scheduler_protocol as scheduling
 from ...records.explanation import (
@@ -29,6 +30,7 @@ from ...records.explanation import (
     Reason,
     ReasonCode,
     ReasonKind,
+    unusable,
 )
 from ...records.reports import GONE, ContainerReport, NodeState, YarnApplicationState
 from ..context import RMContext
@@ -216,7 +218,7 @@ class ExplainService:
         usable = [node for node in large if node.usable]
         if not usable:
             every = [one for node in large for one in unusable(self._rm.node_report(node))]
-            draining = [one for one in every if one.code is ReasonCode.NODE_DRAINING]
+            draining = [one for one in every if one.code == ReasonCode.NODE_DRAINING]
             return (draining or every)[:MOST_TOLD]
         if _is_opportunistic(ask):
             return [self._full_queues(ask, usable)]

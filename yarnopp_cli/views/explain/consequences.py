@@ -11,7 +11,7 @@ from executor.records import ContainerState
 
 from ...errors import EXIT_CANNOT_START
 from ...explain.forecast import Forecast, Place, Promotion, promotion, starts_instead
-from ...explain.snapshot import Picture, is_waiting
+from ...explain.snapshot import Picture
 from ...records.explanation import Reason, ReasonCode
 from ...records.ids import dotted, short_id, suffix
 from ...records.jobs import JobSpec
@@ -21,6 +21,7 @@ from ...records.reports import (
     ContainerReport,
     FinalApplicationStatus,
     NodeReport,
+    is_waiting,
 )
 from ...records.requests import FAILED, OK, ApplicationSubmissionContext, never_after
 from ...records.times import timestamp
@@ -182,13 +183,13 @@ def job_document(
                 "preempting": one.preempting,
                 "queued": one.queued,
                 "ahead": one.ahead,
-                "reasons": [reason.code.value for reason in one.reasons],
+                "reasons": [reason.code for reason in one.reasons],
             }
             for one in forecast.places
         ],
         "waiting": forecast.waiting,
         "held": forecast.held,
-        "heldReasons": [reason.code.value for reason in forecast.unusable],
+        "heldReasons": [reason.code for reason in forecast.unusable],
         "impossible": forecast.impossible,
         "later": forecast.later,
         "rounded": [
@@ -279,7 +280,7 @@ def job_lines(
 def _held(reasons: Sequence[Reason]) -> str:
     """Why nodes accept no new containers, and the command that puts drained ones back into use."""
     told = "; ".join(text(reason) for reason in reasons[:3])
-    drained = [name for one in reasons if one.code is ReasonCode.NODE_DRAINING for name in one.by]
+    drained = [name for one in reasons if one.code == ReasonCode.NODE_DRAINING for name in one.by]
     return f"{told} (`yopp node resume {drained[0]}`)" if drained else told
 
 

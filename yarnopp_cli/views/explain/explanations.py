@@ -75,7 +75,7 @@ def document(found: Explanation) -> dict[str, Any]:
 
 def _reason(reason: Reason, now_ms: int, of: str) -> dict[str, Any]:
     amounts = {"needs": reason.needs, "free": reason.free, "total": reason.total, "by": list(reason.by)}
-    told = {"code": reason.code.value, "text": text(reason, now_ms, of), "resource": reason.resource}
+    told = {"code": reason.code, "text": text(reason, now_ms, of), "resource": reason.resource}
     return told | amounts
 
 
@@ -261,7 +261,7 @@ def _node_lines(found: Explanation) -> Iterable[str]:
         why = (
             " and ".join(text(one) for one in group.reasons)
             or (any(one.kind is ReasonKind.WINDOW_CLOSED for one in own) and "it waits until then")
-            or (any(one.code is ReasonCode.PRESSURE for one in own) and "it waits until that is over")
+            or (any(one.code == ReasonCode.PRESSURE for one in own) and "it waits until that is over")
             or "there is room for it, or room is being made"
         )
         held = _held_by(group.reasons[0].holders, found) if group.reasons else ""

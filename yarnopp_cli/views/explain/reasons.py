@@ -10,11 +10,18 @@ from typing import NamedTuple
 
 from executor.records import ContainerState, Resource, counted
 
-from ...explain.reasons import why_waits
-from ...explain.snapshot import Picture, is_waiting
-from ...records.explanation import CONTAINERS, MEMORY, VCORES, Holders, Reason, ReasonCode, ReasonKind
+from ...records.explanation import (
+    CONTAINERS,
+    MEMORY,
+    VCORES,
+    Holders,
+    Reason,
+    ReasonCode,
+    ReasonKind,
+    why_waits,
+)
 from ...records.ids import short
-from ...records.reports import ContainerReport
+from ...records.reports import ContainerReport, NodeReport, is_waiting
 from ...records.requests import AFTER
 from ...records.times import timestamp
 from ..text import about, are, listed, megabytes, number_of, others, vcores, width
@@ -34,6 +41,7 @@ class _Words(NamedTuple):
 
 _STATE = ("its node is {state}", "node {state}")
 _WORDS = {
+    Kind.RULE: _Words("{detail}", few="{rule}"),
     Kind.SHORT: _Words("it needs {needed}, and {free} of {of_total} free"),
     Kind.PROMISED: _Words("a guaranteed container needs {wanted}, and {where} has promised {promised}"),
     Kind.NODE_FULL: _Words(
@@ -42,6 +50,21 @@ _WORDS = {
         "other programs keep this machine busy: {left} left to opportunistic containers",
         "other programs keep this machine busy", "machine is busy"),
     Kind.BEHIND: _Words("{containers} {are} before it", "behind {number} in the queue", "behind {number}"),
+    Kind.ONE_BY_ONE: _Words(
+        "other programs need all cores, so one opportunistic container starts at a time",
+        "other programs keep this machine busy", "machine is busy"),
+    Kind.RESERVED: _Words("what is free is needed by {containers} that {wait}, and {are} guaranteed",
+                          "behind {number} guaranteed", "behind {number}"),
+    Kind.BARRED: _Words("no opportunistic container starts while a guaranteed one waits ({names_by})",
+                        "behind a guaranteed container", "behind 1"),
+    Kind.EXPECTED: _Words("what is free is held for a guaranteed container that is about to come",
+                          "behind a guaranteed container", "behind 1"),
+    Kind.OVERTAKEN: _Words("{names_by} was overtaken {number} times, and no later container starts before it now",
+                           "behind one that is overtaken no more", "behind 1"),
+    Kind.FOLLOWS: _Words("it starts when {names_by} ends", "starts when {names_by} ends", "next"),
+    Kind.UNHEALTHY: _Words("its node starts nothing: {detail}", "its node is unhealthy", "node unhealthy"),
+    Kind.RECOVERING: _Words("its node was restarted, and is taking back its containers", "its node was restarted",
+                            "node restarted"),
     Kind.NEXT: _Words("there is room for it: it is served in the next step, or after others of its queue",
                       "next: there is room for it", "next"),
     Kind.BY_PERSON: _Words("{person} paused {them}", "paused by the user: `r` resumes it", "paused by user"),
@@ -163,6 +186,9 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
     several = f"{number_of(number, 'container')} were granted and not started"
     label = f"no node has the requested label {reason.detail}"
     return {
+        "rule": reason.rule.replace("_", " ").lower()[:16],
+        "names_by": names(reason.by, of),
+        "wait": are(number, "waits", "wait"),
         "number": number,
         "it": are(number, "it", "they"),
         "them": are(number, "it", "them"),
@@ -259,11 +285,10 @@ def _short_of(reason: Reason) -> str:
     return f"{megabytes(reason.needs)} of memory ({megabytes(reason.free)} free)"
 
 
-def why(report: ContainerReport, picture: Picture, cells: int = 1 << 16) -> str:
-    """Why a container in ``picture`` does not run, in a few words; "" for one that does not wait."""
+def why(report: ContainerReport, node: NodeReport | None, cells: int = 1 << 16) -> str:
+    """Why a container on ``node`` does not run, in a few words; "" for one that does not wait."""
     if not is_waiting(report):
         return ""
     if report.state is ContainerState.RESUMING:
         return "resumes in a moment"
-    reasons = why_waits(report, picture.snapshots.get(report.node_id))
-    return briefly(reasons or [Reason(Kind.NEXT)], cells)
+    return briefly(why_waits(report, node), cells) or "its node has not said why"

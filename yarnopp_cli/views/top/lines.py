@@ -8,9 +8,16 @@ from typing import Any, TypeVar
 from executor.light import replace
 from executor.records import ContainerState
 
-from ...explain.snapshot import HostFacts, Picture, is_waiting
+from ...explain.snapshot import HostFacts, Picture
 from ...records.history import HistoryEvent
-from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
+from ...records.reports import (
+    FINAL_STATES,
+    ApplicationReport,
+    ContainerReport,
+    NodeReport,
+    NodeState,
+    is_waiting,
+)
 from ...records.times import timestamp
 from ..applications import APPLICATIONS, counts_text, diagnostics_text
 from ..cluster import opportunistic_totals
@@ -146,7 +153,9 @@ def of_container(one: ContainerReport, picture: Picture) -> Told:
 
 
 def _why(one: ContainerReport, picture: Picture) -> Cell:
-    return Cell(why(one, picture), WARN if one.state is not ContainerState.SCHEDULED else "")
+    return Cell(
+        why(one, picture.node(one.node_id)), WARN if one.state is not ContainerState.SCHEDULED else ""
+    )
 
 
 def of_waiting(one: ContainerReport, picture: Picture) -> Told:

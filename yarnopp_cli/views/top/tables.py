@@ -13,10 +13,17 @@ from typing import NamedTuple
 from executor.light import replace
 from executor.records import MIB, ContainerExitStatus, ContainerState, ExecutionType
 
-from ...explain.snapshot import Picture, is_waiting
+from ...explain.snapshot import Picture
 from ...records.history import EventKind, HistoryEvent
 from ...records.ids import dotted, suffix
-from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
+from ...records.reports import (
+    FINAL_STATES,
+    ApplicationReport,
+    ContainerReport,
+    NodeReport,
+    NodeState,
+    is_waiting,
+)
 from ...records.times import timestamp
 from .. import applications, containers, nodes
 from ..columns import (
@@ -355,7 +362,10 @@ def queue_columns(
     room = max(_REASON, cells - beside - common["node"].width - common["id"].width)
 
     def reason(report: ContainerReport) -> Cell:
-        return Cell(why(report, picture, room))
+        return Cell(why(report, picture.node(report.node_id), room))
+
+    def in_full(report: ContainerReport) -> str:
+        return why(report, picture.node(report.node_id))
 
     return (
         *(common[key] for key in ("node", "position", "id", "app", "type", "state", "age")),
@@ -367,7 +377,7 @@ def queue_columns(
             lambda one: (one.resource.memory, one.resource.vcores),
             True,
         ),
-        TopColumn("reason", "Why it waits", _REASON, reason, lambda one: why(one, picture), flexible=True),
+        TopColumn("reason", "Why it waits", _REASON, reason, in_full, flexible=True),
     )
 
 
