@@ -32,7 +32,8 @@ class LiveContainer:
     paused. ``logs`` is its log directory. ``sweeps`` is how many kills of it are under way beside the loop. ``over``:
     its end is on its way, and another container may be in its slot. ``struck``: a kill has found it alive.
     ``queued_at_ms`` is given for a container that follows another one. ``launched`` is its start, if that is to be told
-    with its end. ``output_lost`` is why its output may be incomplete; ``silent``: it has written nothing.
+    with its end. ``output_lost`` is why its output may be incomplete; ``silent``: none of it, if it
+    is empty.
     """
 
     container_id: str

@@ -471,11 +471,11 @@ def begin_line(name: str, base: tuple[float, ...], queued_at: int = 0) -> bytes:
 
 
 def _has_written_nothing(pid: int, out: object) -> bool:
-    """Whether a child that has ended is known to have tried no write(2), like all children that it has waited for. It
-    matters only where there is no room for output."""
+    """Whether a child that has ended, if its output is empty, has lost none: there is room for output, or it has tried
+    no write(2), and neither has any child that it has waited for."""
     try:
         if os.statvfs(out).f_bavail:  # type: ignore[arg-type]
-            return False
+            return True
         with open(f"/proc/{pid}/io", "rb") as counted:
             return b"\nsyscw: 0\n" in counted.read()
     except OSError:
