@@ -51,6 +51,9 @@ class CauseKind(enum.StrEnum, metaclass=QuickEnum):
     #: its node has no room for the new type or size; ``version`` of the update
     UPDATE_REFUSED = "UPDATE_REFUSED"
 
+    #: the kernel refused a part of a change, or a resume; ``text``
+    CHANGE_FAILED = "CHANGE_FAILED"
+
     # Of an end that its node decided, or noticed.
     #: refused on arrival: the queue is full
     QUEUE_FULL = "QUEUE_FULL"

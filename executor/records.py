@@ -301,7 +301,8 @@ class CgroupLimits(Record):
 
     ``cpu_shares`` is v1's cpu.shares, ``cpu_weight`` v2's cpu.weight. ``cpu_quota_us`` per ``cpu_period_us``, None for
     no quota. ``memory_max`` is the hard limit in bytes, None for none; ``memory_low`` the protected amount (v1's soft
-    limit, v2's memory.low). ``swappiness`` is v1's. ``pids_max`` None for no limit.
+    limit, v2's memory.low). ``swappiness`` is v1's. ``pids_max`` None for no limit. ``yields``: the OOM killer and the
+    disk treat it as an opportunistic container.
     """
 
     cpu_shares: int = 1024
@@ -312,6 +313,7 @@ class CgroupLimits(Record):
     memory_low: int = 0
     swappiness: int = 0
     pids_max: int | None = None
+    yields: bool = False
 
 
 class ResourceUtilization(Record):

@@ -127,6 +127,16 @@ class ExecutorSettings(Record, kw_only=True):
     """When opportunistic containers may run, in the local time of this host: 19:00-07:00, or several windows, each
     with days or without: Mon-Fri 19:00-07:00, Sat-Sun 00:00-24:00. Outside of them none starts, and those that run are
     paused. Empty for always."""
+    opportunistic_oom_score_adj: int = setting(
+        "yopp.nodemanager.opportunistic.oom-score-adj", 1000, at_least=0, at_most=1000
+    )
+    """The score (oom_score_adj of proc(5)) of opportunistic containers for the kernel's OOM killer, which ends the
+    process with the highest first when memory of the host ends: with 1000, before all others. Guaranteed containers
+    have 0, or the NodeManager's own score if it may not lower that; the daemons have less if they may (root)."""
+    opportunistic_idle: bool = setting("yopp.nodemanager.opportunistic.idle-classes", True)
+    """Give opportunistic containers the kernel's idle class of I/O (ioprio_set(2); I/O schedulers such as BFQ serve it
+    when nobody else wants the disk), and, without cgroups, that of the CPU (SCHED_IDLE). A promotion ends both. Without
+    RLIMIT_NICE, only root may end SCHED_IDLE: then the container's diagnostics say that it stays."""
     all_pass_through_queue: bool = setting("yopp.nodemanager.opportunistic-queue.all-pass-through", False)
     """YARN's rule: every opportunistic container needs a place in the queue, even one that could start at once, so
     that a queue length of 0 refuses all of them. Otherwise a container that starts at once needs no place."""

@@ -93,6 +93,12 @@ class ContainerPauseFailed(ContainerMessage):
     reason: str
 
 
+class ContainerChangeFailed(ContainerMessage):
+    """The kernel refused a part of what was ordered for the container, which goes on as it is."""
+
+    reason: str
+
+
 class ContainerResumed(ContainerMessage):
     """The container's processes run again."""
 
@@ -206,6 +212,7 @@ ContainerEvent = (
     | ContainerLaunchFailed
     | ContainerPaused
     | ContainerPauseFailed
+    | ContainerChangeFailed
     | ContainerResumed
     | ContainerExited
 )

@@ -66,6 +66,7 @@ def cgroup_limits(
         memory_low=protected * MIB,
         swappiness=settings.swappiness if guaranteed else OPPORTUNISTIC_SWAPPINESS,
         pids_max=settings.pids_max or None,
+        yields=not guaranteed,
     )
 
 

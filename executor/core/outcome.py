@@ -222,5 +222,7 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
             )
         case CauseKind.PAUSE_FAILED:
             return f"Container could not be paused: {cause.text}"
+        case CauseKind.CHANGE_FAILED:
+            return f"Container was not changed as ordered: {cause.text}"
         case _:
             return ""

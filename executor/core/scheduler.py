@@ -100,6 +100,10 @@ class ContainerScheduler(WaitingContainers):
                 self._on_pause_failed(container, event)
             case events.ContainerResumed():
                 self._on_resumed(container)
+            case events.ContainerChangeFailed():
+                container.refusal = Cause(CauseKind.CHANGE_FAILED, text=event.reason)
+                self._say(container, outcome.diagnostics_of(container.refusal, container))
+                self._report(container)
             case events.ContainerKillRequested():
                 self._kill(container, event.exit_status, event.cause, event.diagnostics, force=event.force)
                 self._start_pending()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ..core import commands
 from ..core.events import (
+    ContainerChangeFailed,
     ContainerExited,
     ContainerRecovered,
     Event,
@@ -60,7 +61,7 @@ from .slots.journals import code_of, forget_launchers
 from .slots.pool import most_slots
 from .starting import Starter
 from .store import StateStore
-from .watching.health import SHORT, HealthChecker
+from .watching.health import SHORT, HealthChecker, os_error_of
 from .watching.host import HostReader
 from .watching.measuring import bytes_stored, bytes_written
 from .watching.monitor import Monitor, Seldom
@@ -69,6 +70,7 @@ from .watching.repeats import Repeats
 from .watching.rotation import rotate
 from .watching.wall_clock import WallClock, wall_offset
 from .watching.window import WindowKeeper
+from .yielding import change
 
 LOG = logging.getLogger(__name__)
 
@@ -121,6 +123,7 @@ class LinuxContainerExecutor:
         requests = LaunchRequests(
             self._directories,
             accounts,
+            settings,
             node_environment=node_environment or {},
             device_vendor=device_vendor,
             device_groups=device_groups,
@@ -294,7 +297,8 @@ class LinuxContainerExecutor:
         While the host is short of descriptors, memory or processes, the command is retried, and later
         commands for the same container wait behind it: an older record never overwrites a newer one.
         """
-        if self._late and (waiting := self._late.get(_container_of(command))) is not None:
+        waiting = self._late.get(_container_of(command)) if self._late else None
+        if waiting is not None and not isinstance(command, commands.KillContainer):
             waiting.append(command)
         elif not self._performed(command):
             container_id = _container_of(command)
@@ -311,14 +315,20 @@ class LinuxContainerExecutor:
         del self._late[container_id]
 
     def _performed(self, command: commands.Command) -> bool:
-        """Perform the command. Returns False if the host is short of a resource that it needs."""
+        """Perform the command. Returns False if it is to be repeated: the host is short of a resource that it needs, or
+        the kernel does not let a container resume. Other errors of the kernel are told, once."""
         try:
             self._perform(command)
-        except OSError as error:
-            if error.errno not in SHORT or isinstance(command, commands.LaunchContainer):
+        except (OSError, CgroupError) as error:
+            container_id, because = _container_of(command), os_error_of(error)
+            if isinstance(command, commands.LaunchContainer) or not container_id:
                 raise
-            LOG.warning("%s is postponed: %s", type(command).__name__, error.strerror)
-            return False
+            short = because is not None and because.errno in SHORT
+            if container_id not in self._late:
+                LOG.warning("%s of %s fails: %s", type(command).__name__, container_id, error)
+                if not short:
+                    self._post(ContainerChangeFailed(container_id, str(error)))
+            return not short and not isinstance(command, commands.ResumeContainer)
         return True
 
     def _perform(self, command: commands.Command) -> None:
@@ -419,12 +429,18 @@ class LinuxContainerExecutor:
         self._pool.adopt(held)
 
     def _set_limits(self, container_id: str, limits: CgroupLimits) -> None:
-        if self._to_act_on(container_id) is None:
+        if (held := self._to_act_on(container_id)) is None:
             return
-        try:
-            self._cgroups.set_limits(container_id, limits)
-        except CgroupError as error:
-            LOG.warning("the limits of %s did not change: %s", container_id, error)
+        settings = self._settings
+        refused = change(
+            lambda: self._context.processes(held),
+            settings.opportunistic_oom_score_adj if limits.yields else 0,
+            idle=limits.yields and settings.opportunistic_idle,
+            for_cpu=self._cgroups.mode == "none",
+        )
+        if refused:
+            self._post(ContainerChangeFailed(container_id, f"the kernel keeps {refused}"))
+        self._cgroups.set_limits(container_id, limits)
 
     def _clean_up(self, container_id: str) -> None:
         held = self._held.pop(container_id, None)

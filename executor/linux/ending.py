@@ -78,7 +78,11 @@ class Ender:
         A stopped process receives it only after a SIGCONT. For a moment after the fork, a shell's child still
         has its parent's signal handlers, and loses what they catch.
         """
-        targets = self._context.processes(held)
+        try:
+            targets = self._context.processes(held)
+        except OSError as error:
+            LOG.warning("%s gets no SIGTERM yet: %s", held.container_id, error)
+            return False
         begun = held.pooled or len(targets) > 1 or any(not is_shim(pid, held.exit_file) for pid in targets)
         for pid in targets:
             send(pid, signal.SIGTERM)

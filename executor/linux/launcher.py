@@ -74,6 +74,9 @@ SYS_ADMIN (mounts and namespaces), SYS_BOOT: with these, root could undo what ``
 
 _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _UNPROTECTED = b"-1000"
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "riscv64": 30}
+IDLE_CLASS = 3 << 13
+"""The number of ioprio_set(2), for which the C library has no function; and its idle class."""
 SHELL = "/bin/sh"
 _SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -159,6 +162,7 @@ def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     confined = bool(read_only) and confine(read_only)
+    _calls()  # loaded once for all launchers
     gc.disable()
     gc.freeze()
     while True:
@@ -568,26 +572,37 @@ def _tell(fd: int, message: tuple[object, ...]) -> None:
 
 
 class Shield:
-    """Protects a launcher from the OOM killer, where that is permitted; what it starts has the previous value."""
+    """Protects a launcher from the OOM killer, as far as that is permitted; what it starts inherits the score, and the
+    class of I/O, that its container is to have. Nothing else runs in between."""
 
     def __init__(self) -> None:
         self._fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
-        self._before = os.pread(self._fd, 16, 0).strip()
-        self.up()
+        self._own = os.pread(self._fd, 16, 0).strip()
+        if self._write(_UNPROTECTED):
+            self._own = _UNPROTECTED
+        number = IOPRIO_SET.get(os.uname().machine)
+        call = _calls() if number else None
+        self._set_io_class = (lambda value: call("syscall", number, 1, 0, value)) if call else None
+        self._idle = False
 
     def up(self) -> None:
         """Protect this process from now on."""
-        if self._fd >= 0:
-            try:
-                os.pwrite(self._fd, _UNPROTECTED, 0)
-            except OSError:
-                os.close(self._fd)
-                self._fd = -1
+        self._write(self._own)
+        if self._idle and self._set_io_class:
+            self._set_io_class(0)
 
-    def down(self) -> None:
-        """Restore the previous value, for the process that is started next."""
-        if self._fd >= 0:
-            os.pwrite(self._fd, self._before, 0)
+    def down(self, score: int, idle: bool) -> None:
+        """Take what the process has that is started next: a score that is too low to be permitted stays as it is."""
+        self._write(b"%d" % score)
+        self._idle = idle
+        if idle and self._set_io_class:
+            self._set_io_class(IDLE_CLASS)
+
+    def _write(self, score: bytes) -> bool:
+        try:
+            return os.pwrite(self._fd, score, 0) > 0
+        except OSError:
+            return False
 
 
 def _start(
@@ -599,10 +614,12 @@ def _start(
     err: str,
     account: tuple[int, int, list[int], bool] | None = None,
     umask: int = -1,
+    score: int = 0,
+    idle: bool = False,
 ) -> int:
     """Start the command, and return its pid once it has begun. Raises NotStartedError or CrowdedError."""
     if account is not None:
-        return _start_as(account, shield, command, environment, directory, out, err, umask)
+        return _start_as(account, shield, score, idle, command, environment, directory, out, err, umask)
     stdout = stderr = before = -1
     try:
         _enter(directory)
@@ -616,7 +633,7 @@ def _start(
         program = _find(command[0], environment)
         if umask >= 0:
             before = os.umask(umask)
-        shield.down()
+        shield.down(score, idle)
         if program:
             try:
                 return os.posix_spawn(
@@ -644,11 +661,13 @@ def _start(
             os.close(fd)
 
 
-def _start_as(account: tuple[int, int, list[int], bool], shield: Shield, *request: object) -> int:
+def _start_as(
+    account: tuple[int, int, list[int], bool], shield: Shield, score: int, idle: bool, *request: object
+) -> int:
     """Start the command as another user: a forked process takes that user's rights, and opens the output
     files itself."""
     reading, writing = os.pipe()  # a successful exec closes them
-    shield.down()
+    shield.down(score, idle)
     try:
         pid = os.fork()
     except OSError as error:

@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import ParamSpec, TypeVar
 
 from ..core.events import ContainerPaused, ContainerPauseFailed, ContainerResumed
@@ -256,7 +256,9 @@ class Pauser:
             held.paused = True
             self._post(ContainerPaused(held.container_id, memory, held.left))
             return
-        found = self._context.continue_all(held)
+        found = True
+        with suppress(OSError):  # the reason why it is not paused
+            found = bool(self._context.continue_all(held))
         self._failed(held, "some of its processes did not stop" if found else "it has no processes")
 
     def _failed(self, held: LiveContainer, reason: str) -> None:

@@ -7,7 +7,8 @@ import os
 import pwd
 from collections.abc import Mapping
 
-from ..records import ContainerSpec
+from ..records import ContainerSpec, ExecutionType
+from ..settings import ExecutorSettings
 from .cgroups.devices import DeviceGroups
 from .directories import Directories
 from .environment import container_environment, whitelisted
@@ -22,6 +23,7 @@ class LaunchRequests:
         self,
         directories: Directories,
         accounts: Accounts,
+        settings: ExecutorSettings,
         *,
         node_environment: Mapping[str, str],
         device_vendor: str,
@@ -29,6 +31,7 @@ class LaunchRequests:
     ) -> None:
         self._directories = directories
         self._accounts = accounts
+        self._settings = settings
         self._node_environment = dict(node_environment)
         self._device_vendor = device_vendor
         self._device_groups = device_groups
@@ -43,6 +46,7 @@ class LaunchRequests:
         logs = self._directories.log(spec)
         account = self._accounts.of(spec.user)
         groups = self._device_groups
+        yields = spec.execution_type is ExecutionType.OPPORTUNISTIC
         return LaunchRequest(
             container_id=spec.container_id,
             command=spec.command,
@@ -65,6 +69,8 @@ class LaunchRequests:
             join=(*(join or ()), *(() if groups is None else (groups.join_file(spec.devices),))),
             account=None if account is None else account.ids,
             umask=spec.umask,
+            oom_score_adj=self._settings.opportunistic_oom_score_adj if yields else 0,
+            idle=yields and self._settings.opportunistic_idle,
         )
 
 

@@ -32,6 +32,7 @@ from .cgroups.files import leave_freezer
 from .descriptors import limit_of_children
 from .keeping import ABOVE_SHELL, KeptProgram, OpenProgram
 from .procfs import PIDS, children, is_alive, read_bytes, send, standing, start_time, wait_until
+from .yielding import idle_io
 
 LOG = logging.getLogger(__name__)
 
@@ -66,6 +67,9 @@ class LaunchRequest(Record):
     (no_new_privs). None: this process's own."""
     umask: int = -1
     """That of the command; -1 for this process's own."""
+    oom_score_adj: int = 0
+    idle: bool = False
+    """Its score for the OOM killer (proc(5)); whether it has the idle class of I/O, and without cgroups of the CPU."""
 
 
 class Launched(Record):
@@ -163,7 +167,9 @@ class ShimLauncher:
     def _start(self, request: LaunchRequest, steps: tuple[str, ...], stdin: int) -> Launched:
         check_command(request)
         limit = limit_of_children()
-        files = (f"--files={limit}",) if limit else ()
+        given = (f"--files={limit}",) if limit else ()
+        without_cgroups = bool(self._first)
+        idle = ("--idle",) if request.idle and without_cgroups else ()
         state = os.path.dirname(request.exit_file)
         told, inherited = -1, list[int]()
         if request.account is not None or self._read_only:
@@ -178,7 +184,18 @@ class ShimLauncher:
                 command, environment, inherited = self._exact(request.command, request.environment)
                 # the last step: the shim's own file has the mode that the node gives it
                 steps += (f"--umask={request.umask:o}",) if request.umask >= 0 else ()
-            arguments = [SHELL, shim, request.exit_file, *self._first, *files, *steps, "--", *command]
+            arguments = [
+                SHELL,
+                shim,
+                request.exit_file,
+                *self._first,
+                *given,
+                f"--oom={request.oom_score_adj}",
+                *idle,
+                *steps,
+                "--",
+                *command,
+            ]
             return self._run(request, arguments, environment, stdin, inherited)
         except OSError as error:
             raise _launch_error(request, error) from error
@@ -223,18 +240,19 @@ class ShimLauncher:
         try:
             stderr = _open_log(request.stderr) if own and request.stderr != request.stdout else os.dup(stdout)
             try:
-                process = subprocess.Popen(
-                    arguments,
-                    stdin=stdin,
-                    stdout=stdout,
-                    stderr=stderr,
-                    cwd=request.working_directory if own else "/",
-                    env=environment,
-                    start_new_session=True,
-                    close_fds=True,
-                    pass_fds=inherited,
-                    preexec_fn=self._in_child,
-                )
+                with idle_io(request.idle):
+                    process = subprocess.Popen(
+                        arguments,
+                        stdin=stdin,
+                        stdout=stdout,
+                        stderr=stderr,
+                        cwd=request.working_directory if own else "/",
+                        env=environment,
+                        start_new_session=True,
+                        close_fds=True,
+                        pass_fds=inherited,
+                        preexec_fn=self._in_child,
+                    )
             except ValueError as error:
                 raise _launch_error(request, error) from error
             finally:

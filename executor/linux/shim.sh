@@ -8,6 +8,8 @@
 #   --gate    it waits for a line on standard input, which is empty from then on; none comes: it never began
 #   --begin   it makes the exit file
 #   --files=N it may have so many files open (its soft limit)
+#   --oom=N   it has this score for the OOM killer, as far as that is permitted
+#   --idle    it has the idle class of the CPU
 #   --umask=N it has this umask, in octal digits
 # The exit file gets two lines: the shim's pid at the beginning, the command's exit code (as a shell tells it) at the
 # end. The container's environment goes through untouched: who launches it knows which variables are assigned here.
@@ -42,6 +44,13 @@ trap 'exit 75' EXIT
 			;;
 		--files=*)
 			ulimit -S -n "${1#*=}"
+			;;
+		--oom=*)
+			{ echo "${1#*=}" >/proc/self/oom_score_adj; } 2>/dev/null || :
+			;;
+		--idle)
+			read -r YOPP_SHIM_WORD YOPP_SHIM_LEFT </proc/self/stat
+			chrt -i -p 0 "$YOPP_SHIM_WORD" >/dev/null 2>&1 || renice -n 19 -p "$YOPP_SHIM_WORD" >/dev/null 2>&1 || :
 			;;
 		--umask=*)
 			umask "${1#*=}"

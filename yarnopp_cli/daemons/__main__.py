@@ -11,6 +11,8 @@ from __future__ import annotations
 import gc
 import sys
 
+from executor.light import suppress
+
 from ..started import use_utf8
 
 
@@ -18,6 +20,9 @@ def main() -> int:
     """Run the daemon named by the first argument; its exit code."""
     use_utf8()
     gc.disable()
+    # Where that is permitted (root), the OOM killer ends the daemons after all that is not protected, containers too.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("-500")
     match sys.argv[1:2]:
         case ["resourcemanager"]:
             from . import resourcemanager

@@ -134,7 +134,7 @@ class Pool:
         try:
             self._cgroups.set_limits(held.container_id, limits)
             slot.message = message_of(held, request)
-        except CgroupError as error:
+        except (CgroupError, OSError) as error:
             # The kernel may accept these limits for a cgroup that has never been used.
             LOG.debug("%s is not used again: %s", slot.group.name, error)
             self._cgroups.give_back(held.container_id)
@@ -404,7 +404,7 @@ class Pool:
         self._cgroups.lend(name, slot.group)
         try:
             self._cgroups.set_limits(name, following.limits)
-        except CgroupError as error:
+        except (CgroupError, OSError) as error:
             LOG.warning("the limits of %s did not change: %s", name, error)
         return usage
 

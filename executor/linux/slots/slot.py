@@ -67,7 +67,7 @@ def message_of(held: LiveContainer, request: LaunchRequest, *, queued: bool = Fa
             request.stdout,
             request.stderr,
             request.account,
-            request.umask,
+            *(request.umask, request.oom_score_adj, request.idle),
         )
     )
 
