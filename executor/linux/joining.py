@@ -20,7 +20,7 @@ from ..errors import reason_of
 from ..light import Record
 from ..records import shell_code
 from .cgroups.files import CGROUP_ROOT, read_mounts, read_paths
-from .procfs import children, environment_marks, read_stat, real_uid, send
+from .procfs import author, children, environment_marks, read_stat, send
 from .shim import CannotLaunchError, set_no_new_privileges, set_parent_death_signal, set_subreaper
 from .terminals import Terminal
 
@@ -58,9 +58,12 @@ class Outcome(Record):
 def place_of(pid: int, name: str, *, group: str = "", proc: str = "/proc", root: str = CGROUP_ROOT) -> Place:
     """The container ``name``, whose command is ``pid``; ``group`` is the name of its cgroup if that differs.
 
-    Raises OSError if the container is gone, or belongs to another user.
+    Raises OSError if the container is gone, belongs to another user, or nobody knows to whom (``author``): a setuid
+    program may be root by now, in an environment of its caller's choice.
     """
     environment = _environment(pid, name, proc)
+    if (uid := author(pid, proc=proc)) is None:
+        raise PermissionError(errno.EPERM, "it runs a setuid program")
     directory = environment.get("PWD", "")
     if not os.path.isdir(directory):
         directory = os.readlink(f"{proc}/{pid}/cwd")
@@ -71,7 +74,7 @@ def place_of(pid: int, name: str, *, group: str = "", proc: str = "/proc", root:
         ),
         environment,
         directory,
-        real_uid(pid, proc=proc),
+        uid,
     )
 
 

@@ -109,7 +109,7 @@ class NodeManagerDaemon:
             self._device_groups = device_groups(group, everybodys, self._executor_settings.gpu_vendor)
         if held:
             LOG.warning(
-                "another NodeManager of this host uses the GPUs %s: this node does not offer them",
+                "another process of this host claims the GPUs %s, as a NodeManager does: this node does not offer them",
                 ", ".join(held),
             )
         counts = {one.name: one.value for one in configuration.resources_of_node(port)}

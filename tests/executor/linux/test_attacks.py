@@ -380,6 +380,8 @@ for line in open("/proc/self/cgroup"):
 def test_the_next_container_has_the_limits_that_the_node_gives_it(
     tmp_path: Path, cgroups: GroupDriver, change: str, follows: bool
 ) -> None:
+    if change == "processors" and len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("NOT TESTED: there is one processor")
     limits = CgroupLimits(memory_max=256 << 20, pids_max=200, cpu_quota_us=90_000)
     root = Path(__file__).parents[3]
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"

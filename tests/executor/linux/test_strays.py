@@ -18,6 +18,7 @@ from executor.core.commands import KillContainer, StoreContainer
 from executor.core.events import ContainerExited
 from executor.light import replace
 from executor.linux.cgroups import CgroupDriver, discover, none
+from executor.linux.joining import place_of
 from executor.linux.procfs import ProcessStat, Traces, author, is_ours
 from executor.linux.shim import exit_file_of
 from executor.linux.slots.marks import MARK, marked_below
@@ -137,6 +138,14 @@ def test_a_shim_of_ours_is_known_and_one_of_another_user_is_not(impostors: Impos
         assert exit_file_of(pid) == "" and not is_ours(pid)
         assert author(pid) == (NOBODY_UID if kind == KINDS[0] else None)
     assert author(os.getpid()) == 0 and is_ours(os.getpid()) and author(1 << 22) is None
+
+
+def test_nobody_enters_a_container_that_runs_a_setuid_program_as_root(impostors: Impostors) -> None:
+    """Root who entered it ran a shell as root, in an environment of the container's choice."""
+    name = "container_1_0001_01_000001"
+    assert place_of(impostors.start(KINDS[0], CONTAINER_ID=name, PWD="/"), name).uid == NOBODY_UID
+    with pytest.raises(PermissionError, match="setuid program"):
+        place_of(impostors.start(KINDS[1], CONTAINER_ID=name, PWD="/"), name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
