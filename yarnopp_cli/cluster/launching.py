@@ -109,13 +109,12 @@ def command_line(order: Order) -> list[str]:
 
 def daemon_of(pid: int, run_dir: RunDir) -> str:
     """The name of the daemon of this run directory that a process is by its arguments; "" for any other process."""
-    ours = (DAEMONS, "--run-dir", run_dir.path)
-    match read_bytes(f"/proc/{pid}/cmdline").decode("utf-8", "replace").split("\0")[1:]:
-        case ["-P", "-m", module, "resourcemanager", option, path, *_] if (module, option, path) == ours:
+    words = read_bytes(f"/proc/{pid}/cmdline").decode("utf-8", "replace").split("\0")[1:]
+    ours = words[:6] == ["-P", "-m", DAEMONS, *words[3:4], "--run-dir", run_dir.path]
+    match words[3:4] + words[6:8] if ours else []:
+        case ["resourcemanager", *_]:
             return "rm"
-        case ["-P", "-m", module, "nodemanager", option, path, "--port", port, *_] if (
-            (module, option, path) == ours and port.isascii() and port.isdecimal()
-        ):
+        case ["nodemanager", "--port", port] if port.isascii() and port.isdecimal():
             return f"nm-{port}"
     return ""
 
