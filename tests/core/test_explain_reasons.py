@@ -10,7 +10,9 @@ from dataclasses import replace
 import pytest
 
 from executor.causes import Cause, CauseKind
+from executor.reasons import by_rule
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
+from yarnopp_cli.allocation.opportunistic import OpportunisticContainerAllocator
 from yarnopp_cli.explain.explanations import explain_container, explain_node
 from yarnopp_cli.records.admin_protocol import (
     DrainNodesRequest,
@@ -21,6 +23,9 @@ from yarnopp_cli.records.client_protocol import ChangeContainerRequest
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation, Reason, ReasonCode
 from yarnopp_cli.records.reports import NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, UpdateContainerRequest
+from yarnopp_cli.records.scheduler_protocol import GetActivitiesRequest
+from yarnopp_cli.resourcemanager.entities import RMApp, RMAppAttempt
+from yarnopp_cli.resourcemanager.scheduler.capacity_scheduler import CapacityScheduler
 from yarnopp_cli.views.explain.reasons import text
 
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
@@ -414,3 +419,30 @@ def test_eligible_is_when_it_was_asked_for_and_not_when_its_application_came() -
     assert (found.waited_since_eligible_ms, found.waited_since_submit_ms) == (3000, 10_000), (
         "it waits no more"
     )
+
+
+@pytest.mark.parametrize("kind", list(ExecutionType))
+def test_a_rule_nobody_has_heard_of_is_explained_by_the_reason_that_it_returns(
+    kind: ExecutionType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cap of containers by application, added to the decision of either scheduler."""
+    rule = by_rule("MAX_CONTAINERS", "an application may have one container")
+
+    def of_queues(self: CapacityScheduler, app: RMApp, need: Resource, **more: object) -> Reason | None:
+        return rule if app.attempt.containers else None
+
+    def of_nodes(self: OpportunisticContainerAllocator[RMAppAttempt], attempt: RMAppAttempt) -> Reason | None:
+        return rule if attempt.containers else None
+
+    monkeypatch.setattr(CapacityScheduler, "refuses", of_queues)
+    monkeypatch.setattr(OpportunisticContainerAllocator, "refuses", of_nodes)
+    cluster = Cluster()
+    node = cluster.node(total=Resource(1000, 4))
+    master = cluster.master()
+    [granted] = master.allocate(asks(3, ONE, kind)).allocated
+    node.beat(status(granted))
+    found = explain(cluster, master.app_id)
+    assert codes(found) == ["MAX_CONTAINERS"] and "n application may have one container" in told(found)
+    (activity,) = cluster.ask(GetActivitiesRequest(master.app_id)).applications
+    (request,) = activity.requests
+    assert rule in (request.limit, request.nodes[0].reason)

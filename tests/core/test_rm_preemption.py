@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from executor.records import ContainerExitStatus, Resource
+from yarnopp_cli.records.explanation import ExplainRequest
 from yarnopp_cli.records.requests import Container
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 
@@ -42,12 +43,19 @@ def busy(
     return cluster, node, b, granted, cluster.master(queue="a")
 
 
+def reasons(cluster: Cluster, master: Master) -> list[str]:
+    """The codes of the reasons for which its requests wait."""
+    return [one.code for one in cluster.ask(ExplainRequest(master.app_id)).reasons]
+
+
 def test_a_queue_below_its_share_gets_it_back_and_not_more() -> None:
     cluster, node, b, granted, a = busy()
     a.allocate(asks(4, ONE))
     cluster.at(INTERVAL - 0.1)
     assert b.allocate().preempting == ()
+    assert "PREEMPTING" not in reasons(cluster, a)
     cluster.at(INTERVAL)
+    assert "PREEMPTING" in reasons(cluster, a)
     told = b.allocate().preempting
     assert told == tuple(one.id for one in reversed(granted[2:])), (
         "the newest two: a is guaranteed two vcores"

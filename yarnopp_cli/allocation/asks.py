@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, field
 
+from executor.reasons import Reason, ReasonKind
 from executor.records import MEMORY_MB, VCORES, ExecutionType, Others, Resource, counted
 
 from ..errors import InvalidResourceRequestError
@@ -201,14 +202,24 @@ def _wanted_at(locations: dict[str, int]) -> int:
     return max(racks, sum(locations.values()) - racks)
 
 
-def admits(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:
-    """Whether ``ask`` may be served on ``node`` at all: label, blacklist (by host or node id), strict locality."""
+_NO_LABEL = Reason(ReasonKind.NO_LABEL)
+_BLACKLISTED = Reason(ReasonKind.BLACKLISTED)
+_ELSEWHERE = Reason(ReasonKind.ELSEWHERE)
+
+
+def excludes(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> Reason | None:
+    """Why ``ask`` may never be served on ``node``: its label, its blacklist (by host or node id), strict locality."""
     label = ask.request.node_label_expression
     if (label not in node.labels) if label else node.labels:
-        return False
+        return _NO_LABEL
     if blacklist and (node.host in blacklist or node.node_id in blacklist):
-        return False
-    return ask.relax or any(map(node.names, ask.locations))
+        return _BLACKLISTED
+    return None if ask.relax or any(map(node.names, ask.locations)) else _ELSEWHERE
+
+
+def admits(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:
+    """Whether ``ask`` may be served on ``node`` at all."""
+    return excludes(ask, node, blacklist) is None
 
 
 def could_serve(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:

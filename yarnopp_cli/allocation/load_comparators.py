@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from executor.reasons import Reason, ReasonKind
 from executor.records import Resource
 
 from .cluster_node import Claim, ClusterNode
+
+FULL = Reason(ReasonKind.QUEUES_FULL)
+OFF = Reason(ReasonKind.QUEUES_OFF)
+CLOSED = Reason(ReasonKind.QUEUES_CLOSED)
+
+
+def no_place(node: ClusterNode) -> Reason:
+    """The reason that a node has no place in its queue."""
+    return FULL if node.status.queue_capacity > 0 else OFF
 
 
 class LoadComparator:
@@ -38,8 +48,8 @@ class LoadComparator:
         """Whether the node could accept any container."""
         raise NotImplementedError
 
-    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
-        """The claim of a container of that size on the node; None if it does not fit."""
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | Reason:
+        """The claim of a container of that size on the node, else the reason why it does not fit."""
         raise NotImplementedError
 
 
@@ -60,12 +70,13 @@ class FreeThenQueueLength(LoadComparator):
         """Whether anything is free, or the queue has a place."""
         return (node.queue_room > 0 and not node.awaited) or node.free_memory > 0
 
-    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | Reason:
         """Free resources if they suffice, else a place in the queue if there is one."""
         if node.fits_free(resource):
             return Claim.FREE
-        room = node.queue_room > 0 and not node.awaited and resource.fits_in(node.total)
-        return Claim.QUEUE if room else None
+        if node.awaited:
+            return CLOSED
+        return Claim.QUEUE if node.queue_room > 0 and resource.fits_in(node.total) else no_place(node)
 
 
 class QueueLength(LoadComparator):
@@ -80,9 +91,9 @@ class QueueLength(LoadComparator):
         capacity = node.status.queue_capacity
         return capacity <= 0 or node.queue_length < capacity
 
-    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | Reason:
         """A place in the queue, regardless of free resources."""
-        return Claim.QUEUE if node.queue_length + 1 <= node.status.queue_capacity else None
+        return Claim.QUEUE if node.queue_length + 1 <= node.status.queue_capacity else no_place(node)
 
 
 class QueueWaitTime(QueueLength):
@@ -102,7 +113,7 @@ class QueueWaitTime(QueueLength):
         """Whether the node has an estimate."""
         return node.status.estimated_queue_wait_ms >= 0
 
-    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | Reason:
         """Always a place in the queue."""
         return Claim.QUEUE
 
@@ -125,11 +136,11 @@ class QueueLengthThenResources(QueueLength):
         """Whether the queue has a place; a queue without capacity has one while nothing waits."""
         return node.queue_length < max(node.status.queue_capacity, 1)
 
-    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | Reason:
         """Free resources if they suffice, else a place in the queue of a node that could ever hold it."""
         if node.fits_free(resource):
             return Claim.FREE
-        return super().fit(node, resource) if resource.fits_in(node.total) else None
+        return super().fit(node, resource) if resource.fits_in(node.total) else no_place(node)
 
 
 COMPARATORS: dict[str, LoadComparator] = {

@@ -12,6 +12,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterable
 
+from executor.reasons import Reason
 from executor.records import ContainerQueuingLimit, Resource
 
 from ..settings.declarations import ResourceManagerSettings
@@ -106,7 +107,7 @@ class NodeQueueLoadMonitor:
         else:
             self._roomy.pop(node_id, None)
         for size, takers in self._takers.items():
-            if node_id in self._roomy and self._comparator.fit(node, size) is not None:
+            if node_id in self._roomy and isinstance(self._comparator.fit(node, size), Claim):
                 takers.add(node_id)
             else:
                 takers.discard(node_id)
@@ -130,6 +131,11 @@ class NodeQueueLoadMonitor:
             self._rebalancer.forget(node_id)
             self.stale = True
 
+    def refusal(self, node: ClusterNode, resource: Resource) -> Reason | None:
+        """Why a node does not accept a container of that size; None if it does."""
+        found = self._comparator.fit(node, resource)
+        return found if isinstance(found, Reason) else None
+
     def has_room(self) -> bool:
         """Whether any node could accept any container."""
         return bool(self._roomy)
@@ -137,7 +143,7 @@ class NodeQueueLoadMonitor:
     def may_take(self, least: Resource) -> bool:
         """Whether a node that gained room since the last allocation accepts a container of that size."""
         return any(
-            node.node_id in self._roomy and self._comparator.fit(node, least) is not None
+            node.node_id in self._roomy and isinstance(self._comparator.fit(node, least), Claim)
             for node in self.gained.values()
         )
 
@@ -224,10 +230,11 @@ class NodeQueueLoadMonitor:
         best: tuple[ClusterNode, Claim] | None = None
         for node in self._takers_of(resource):
             claim = self._comparator.fit(node, resource) if suitable(node) else None
-            if claim is Claim.FREE or (claim is not None and resource.memory > 0 and resource.vcores > 0):
+            if not isinstance(claim, Claim):
+                continue
+            if claim is Claim.FREE or (resource.memory > 0 and resource.vcores > 0):
                 return node, claim  # nodes with some of everything free were tried above
-            if claim is not None and best is None:
-                best = node, claim
+            best = best or (node, claim)
         return best
 
     def _takers_of(self, resource: Resource) -> Iterable[ClusterNode]:
@@ -246,7 +253,7 @@ class NodeQueueLoadMonitor:
                 del self._takers[next(iter(self._takers))]
             fit = self._comparator.fit
             roomy = self._roomy.items()
-            self._takers[resource] = {name for name, node in roomy if fit(node, resource) is not None}
+            self._takers[resource] = {name for name, node in roomy if isinstance(fit(node, resource), Claim)}
         return self._takers[resource]
 
     def _among_candidates(
@@ -260,7 +267,7 @@ class NodeQueueLoadMonitor:
             index = (start + step) % count
             node = self._candidates[index]
             claim = self._comparator.fit(node, resource) if suitable(node) else None
-            if claim is Claim.FREE or (claim is not None and takes_first):
+            if claim is Claim.FREE or (takes_first and isinstance(claim, Claim)):
                 self._next = index + 1
                 return node, claim
             if claim is Claim.QUEUE and (best is None or node.queue_length < best[1].queue_length):
@@ -297,7 +304,9 @@ class NodeQueueLoadMonitor:
         """Assert that the indices agree with the nodes."""
         for size, takers in self._takers.items():
             fit = self._comparator.fit
-            assert takers == {name for name, node in self._roomy.items() if fit(node, size) is not None}
+            assert takers == {
+                name for name, node in self._roomy.items() if isinstance(fit(node, size), Claim)
+            }
         assert self._counted == {name: node.total for name, node in self._nodes.items()}
         assert self._roomy.keys() <= self._nodes.keys() and self._idle.keys() <= self._roomy.keys()
         self._sorted.validate()

@@ -15,10 +15,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
+from executor.reasons import Reason, by_rule
 from executor.records import Resource
 
 from ..records.requests import ANY
-from .asks import Ask, AskKey, AskTable, admits, levels
+from .asks import Ask, AskKey, AskTable, admits, excludes, levels
 from .cluster_node import Claim, ClusterNode
 from .load_monitor import NodeQueueLoadMonitor
 
@@ -91,7 +92,7 @@ class OpportunisticContainerAllocator(Generic[AskerT]):
             if groups is None:
                 groups = shapes[id(attempt)] = deque(table.groups())
             choice = ask = None
-            while groups and choice is None and not 0 < self._max_per_call <= attempt.since_call:
+            while groups and choice is None and self.refuses(attempt) is None:
                 ask = next(iter(groups[0].values()), None)
                 if ask is None or (choice := self._choose(ask, attempt)) is None:
                     groups.popleft()  # no other ask of this shape can be served either
@@ -106,6 +107,24 @@ class OpportunisticContainerAllocator(Generic[AskerT]):
             if location != ANY:
                 shapes[id(attempt)] = deque(table.groups())
             order.put_back(attempt)
+
+    def refuses(self, attempt: AskerT) -> Reason | None:
+        """The rule by which an attempt gets no container now, whichever node has room."""
+        if not 0 < self._max_per_call <= attempt.since_call:
+            return None
+        return by_rule(
+            "MAX_PER_CALL",
+            f"its master got {attempt.since_call} containers since its last call, and may get no more until the next",
+        )
+
+    def why_not(self, ask: Ask, attempt: AskerT, node: ClusterNode) -> Reason | None:
+        """Why a request is not served on a node now, by the rules of ``allocate``; None if it is served there when its
+        turn comes."""
+        return (
+            excludes(ask, node, attempt.blacklist)
+            or self.refuses(attempt)
+            or self._monitor.refusal(node, ask.resource)
+        )
 
     def _choose(self, ask: Ask, attempt: AskerT) -> tuple[ClusterNode, Claim, str] | None:
         """A node at the nearest level that has room, and the location it counts for."""

@@ -84,7 +84,7 @@ class ResourceManager:
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
         self._store = RMStateStore(context, hosting)
         self._recovery = recovery = Recovery(context, manager, ledger, adoption, hosting, queues, self._store)
-        explaining = ExplainService(context, hosting.held_back)
+        explaining = ExplainService(context, preemption, hosting.held_back)
         #: requests that are answered at once, whoever asks
         self._answers: dict[type, Callable[[Any], Any]] = {
             tracker.UnRegisterNodeManagerRequest: tracking.unregister,

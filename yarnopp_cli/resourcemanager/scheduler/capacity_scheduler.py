@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
 from executor.light import replace
+from executor.reasons import Reason, ReasonKind, by_rule
 from executor.records import Resource
 
 from ...allocation.asks import Ask, admits, could_serve, levels
 from ...records.requests import ANY
 from ..entities import RMApp, RMAppAttempt, RMNode
 from .node_index import NodeIndex
-from .queues import QUEUE_CAPACITY, USER_LIMIT, QueueTree, Turns
+from .queues import QueueTree, Turns
 
 MAX_OVERTAKES = 100
 """How often later asks may be served on nodes that an ask waits for, before these nodes are kept for it."""
@@ -27,6 +28,11 @@ MOST_SHAPES = 1000
 """For so many shapes of asks it is remembered whether all nodes could serve them."""
 
 _ENDLESS = Resource(2**63, 2**63)
+
+NO_ROOM = Reason(ReasonKind.PROMISED)
+KEPT = by_rule(
+    "NODES_KEPT", "the nodes that could serve it are kept for requests that were overtaken too often"
+)
 
 Grant = Callable[[RMAppAttempt, Ask, RMNode], None]
 
@@ -54,6 +60,8 @@ class CapacityScheduler:
         #: all usable nodes were told that somebody waits for room on them
         self._all_told = False
         self._served_by_all: dict[tuple[object, ...], bool] = {}
+        #: the last assignment
+        self._last: _Round | None = None
 
     @property
     def nodes(self) -> dict[str, RMNode]:
@@ -105,10 +113,12 @@ class CapacityScheduler:
         self.used = self.used + resource * sign
         app.leaf.charge(app.user, resource, sign, master=master)
 
-    def refuses(self, app: RMApp, need: Resource, *, master: bool = False, active: int | None = None) -> str:
-        """The limit of its queue that prevents ``need`` more for an application; "" for none."""
+    def refuses(
+        self, app: RMApp, need: Resource, *, master: bool = False, active: int | None = None
+    ) -> Reason | None:
+        """The limit of its queue that prevents ``need`` more for an application."""
         if self.queues.plain or need == Resource():
-            return ""
+            return None
         return app.leaf.refuses(app.user, need, master=master, active=active)
 
     @property
@@ -135,13 +145,21 @@ class CapacityScheduler:
             index = NodeIndex()
             for node in nodes:
                 index.add(node)
-        found = _Round(self, index)
+        self._last = found = _Round(self, index)
         if found.usable():
             found.serve(grant)
             self.starving = found.starving
         self._tell(found, index.nodes.values(), everybody=nodes is None)
         for node in nodes or ():
             index.remove(node)
+
+    def why_not(self, attempt: RMAppAttempt, ask: Ask) -> Reason | None:
+        """Why a request is not served now, by the rules of ``assign``; None if it is served when its turn comes."""
+        refused = self.refuses(attempt.app, ask.resource, master=ask is attempt.am_ask)
+        if refused is not None:
+            return refused
+        found = (self._last or _Round(self, self.index)).choose(ask, attempt.blacklist)
+        return found if isinstance(found, Reason) else None
 
     def serves_all(self, ask: Ask, blacklist: set[str]) -> bool:
         """Whether every usable node could serve that ask if it were empty."""
@@ -224,13 +242,14 @@ class _Round:
             attempt, ask = turn.attempt, turn.ask
             master = ask is attempt.am_ask
             refused = scheduler.refuses(attempt.app, ask.resource, master=master, active=turn.active)
-            self.limited = self.limited or refused in (QUEUE_CAPACITY, USER_LIMIT)
-            if refused == QUEUE_CAPACITY:
-                self.starving = True
-                turns.limited(turn, MAX_OVERTAKES)
-            elif refused:
-                turn.pass_over()
-            elif (choice := self._choose(ask, attempt.blacklist)) is None:
+            if refused is not None:
+                self.limited = self.limited or refused.kind is not ReasonKind.MASTERS_LIMIT
+                if refused.kind is ReasonKind.QUEUE_MAXIMUM:
+                    self.starving = True
+                    turns.limited(turn, MAX_OVERTAKES)
+                else:
+                    turn.pass_over()
+            elif isinstance(choice := self.choose(ask, attempt.blacklist), Reason):
                 turn.pass_over()
                 self._pass(ask, attempt.blacklist)
                 full = self._all_kept or not self._index.has_room(scheduler.least)
@@ -260,9 +279,12 @@ class _Round:
                 if node.usable and could_serve(ask, node.load, blacklist)
             )
 
-    def _choose(self, ask: Ask, blacklist: set[str]) -> tuple[RMNode, str] | None:
-        """A node with room, at the nearest level that has one, and the location it counts for."""
-        for level in levels(ask) if not self._all_kept else ():
+    def choose(self, ask: Ask, blacklist: set[str]) -> tuple[RMNode, str] | Reason:
+        """A node with room, at the nearest level that has one, and the location it counts for; else the reason why
+        there is none."""
+        if self._all_kept:
+            return KEPT
+        for level in levels(ask):
             for location in level:
                 anywhere, rack = location == ANY, location.startswith("/")
 
@@ -277,4 +299,4 @@ class _Round:
                 named = None if anywhere or rack else location
                 if (node := self._index.best(ask.resource, suitable, named)) is not None:
                     return node, location
-        return None
+        return KEPT if self._kept else NO_ROOM

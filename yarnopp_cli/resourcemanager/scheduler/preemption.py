@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from executor.causes import Cause, CauseKind
+from executor.reasons import Reason, ReasonKind, by_rule
 from executor.records import MEMORY_MB, VCORES, ContainerExitStatus, Resource
 
 from ...allocation.asks import Ask, could_serve
@@ -21,7 +22,7 @@ from ..container_ledger import ContainerLedger
 from ..context import RMContext
 from ..due import Due, DueKind
 from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
-from .queues import QUEUE_CAPACITY, LeafQueue, dominant_share, with_more
+from .queues import LeafQueue, dominant_share, with_more
 
 PREEMPTED = "Container preempted by scheduler"
 _NOTHING = Resource()
@@ -101,6 +102,13 @@ class PreemptionMonitor:
             spent += cost
             found += victims
         return found
+
+    def under_way_for(self, leaf: LeafQueue[RMAppAttempt]) -> list[Reason]:
+        """That containers are about to be preempted for the requests of a queue; empty if none are."""
+        number = sum(wanting is leaf for _, wanting in self._marked.values())
+        what = "container of another queue is" if number == 1 else "containers of other queues are"
+        found = by_rule("PREEMPTING", f"{number} {what} about to be preempted for its queue")
+        return [found] if number else []
 
     def kill(self, container_id: str) -> None:
         """The time of a marked container has come: it is ended if that is still of use."""
@@ -214,7 +222,7 @@ class _Simulation:
                     return True
                 # A full queue above it may be made room in.
                 refused = leaf.refuses(attempt.app.user, ask.resource, master=want.master)
-                if refused not in ("", QUEUE_CAPACITY):
+                if refused is not None and refused.kind is not ReasonKind.QUEUE_MAXIMUM:
                     return False
                 before = len(self._undo)
                 yield want

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from executor.light import replace
+from executor.reasons import Reason, ReasonKind
 from executor.records import Resource, counted
 
 from ...allocation.asks import Ask, AskKey, AskTable
@@ -24,9 +25,6 @@ from ...errors import InvalidResourceRequestError
 from ...records.requests import ApplicationSubmissionContext
 from ...settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 
-QUEUE_CAPACITY = "QUEUE_CAPACITY"
-USER_LIMIT = "USER_LIMIT"
-AM_LIMIT = "AM_LIMIT"
 _NOTHING = Resource()
 _EPSILON = 1e-9
 
@@ -170,6 +168,12 @@ class Queue:
             queue = queue.parent
 
 
+def _at_limit(
+    kind: ReasonKind, where: str, need: Resource, used: Resource, limit: Resource, user: str = ""
+) -> Reason:
+    return Reason(kind, where=where, size=need, used=used, limit=limit, detail=user)
+
+
 @dataclass(slots=True)
 class UserUse:
     """The usage of one user in one queue; ``workers`` are containers other than masters."""
@@ -288,22 +292,25 @@ class LeafQueue(Queue, Generic[AttemptT]):
         """The limit of masters in the queue."""
         return _ceil(self._am_percent, self.maximum)
 
-    def refuses(self, user: str, need: Resource, *, master: bool, active: int | None = None) -> str:
-        """The limit that prevents another guaranteed container of ``need`` for ``user``; "" for none.
+    def refuses(self, user: str, need: Resource, *, master: bool, active: int | None = None) -> Reason | None:
+        """The limit that prevents another guaranteed container of ``need`` for ``user``: what is used of it, and where.
 
         A user always may have one container and a queue one master, or a small cluster would run nothing.
         """
-        if any(queue.is_full_for(need) for queue in self.line()):
-            return QUEUE_CAPACITY
+        for queue in self.line():
+            if queue.is_full_for(need):
+                return _at_limit(ReasonKind.QUEUE_MAXIMUM, queue.path, need, queue.used, queue.maximum)
         if master:
-            full = self.masters and not with_more(self.masters_used, need).fits_in(self.am_limit())
-            return AM_LIMIT if full and self._am_percent < 1 else ""
+            limit, full = self.am_limit(), self.masters > 0 and self._am_percent < 1
+            if not full or with_more(self.masters_used, need).fits_in(limit):
+                return None
+            return _at_limit(ReasonKind.MASTERS_LIMIT, self.path, need, self.masters_used, limit)
         use = self.users.get(user)
         if use is not None and use.workers:
             limit = self.user_limit(need, self.active_users() if active is None else active)
             if not with_more(use.used, need).fits_in(limit):
-                return USER_LIMIT
-        return ""
+                return _at_limit(ReasonKind.USER_LIMIT, self.path, need, use.used, limit, user)
+        return None
 
     def check_size(self, size: Resource) -> None:
         """Raise InvalidResourceRequestError for a guaranteed container that is more than the queue may ever have."""

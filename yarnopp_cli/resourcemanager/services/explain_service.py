@@ -14,7 +14,7 @@ from itertools import islice
 
 from executor.light import replace
 from executor.reasons import beside_master, lacking, too_big
-from executor.records import ExecutionType, Resource
+from executor.records import ExecutionType
 
 from ...allocation.asks import Ask, admits, could_serve
 from ...explain import explanations
@@ -36,7 +36,7 @@ from ...records.reports import GONE, ContainerReport, NodeState, YarnApplication
 from ..context import RMContext
 from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
 from ..reports import application_report, container_report
-from ..scheduler import queues
+from ..scheduler.preemption import PreemptionMonitor
 
 QUEUE_ORDER = "yopp.nodemanager.opportunistic-queue.policy"
 MOST_FINISHED = 500
@@ -47,12 +47,19 @@ MOST_REQUESTS = 100
 """The maximum number of reported requests of one application; more of them wait for the same reason."""
 
 
+_OF_QUEUES = (ReasonKind.QUEUES_CLOSED, ReasonKind.QUEUES_FULL)
+"""If nodes refuse a container for several reasons, the first of these is told."""
+
+
 class ExplainService:
     """Answers ``explain`` and ``getActivities`` calls. ``held_back`` returns how many tasks of an application its
     hosted master holds back, and the bound."""
 
-    def __init__(self, context: RMContext, held_back: Callable[[str], tuple[int, int]]) -> None:
+    def __init__(
+        self, context: RMContext, preemption: PreemptionMonitor, held_back: Callable[[str], tuple[int, int]]
+    ) -> None:
         self._rm = context
+        self._preemption = preemption
         self._held_back = held_back
 
     def explain(self, request: ExplainRequest) -> Explanation:
@@ -221,9 +228,11 @@ class ExplainService:
             draining = [one for one in every if one.code == ReasonCode.NODE_DRAINING]
             return (draining or every)[:MOST_TOLD]
         if _is_opportunistic(ask):
-            return [self._full_queues(ask, usable)]
-        limit = self._limit(attempt, ask)
-        return [limit] if limit is not None else self._no_room(ask, usable)
+            return [self._no_place(attempt, ask, usable) or Reason(ReasonKind.NEXT)]
+        refused = self._limit(attempt, ask) or self._rm.scheduler.why_not(attempt, ask)
+        given = refused is not None and refused.kind is not ReasonKind.PROMISED
+        found = [refused] if given and refused is not None else self._no_room(ask, usable)
+        return [*found, *self._preemption.under_way_for(attempt.app.leaf)]
 
     def _at_node(self, attempt: RMAppAttempt, ask: Ask, node: RMNode) -> Reason | None:
         """Why one node does not serve an ask now; None where it is others' turn."""
@@ -235,36 +244,34 @@ class ExplainService:
             return next(iter(unusable(self._rm.node_report(node))), None)
         if not _is_opportunistic(ask):
             return None if node.fits_guaranteed(ask.resource) else next(iter(_promised(ask, node, ())), None)
-        return self._full_queues(ask, [node])
+        return self._no_place(attempt, ask, [node])
 
     def _limit(self, attempt: RMAppAttempt, ask: Ask) -> Reason | None:
-        """The limit of its queue or user that stands against an ask, where one does."""
-        app, need, leaf = attempt.app, ask.resource, attempt.app.leaf
+        """The limit of its queue or user that refuses an ask, told by the resource that would pass it."""
         if _is_opportunistic(ask):
             return None
-        match self._rm.scheduler.refuses(app, need, master=ask is attempt.am_ask):
-            case queues.QUEUE_CAPACITY:
-                full = next(queue for queue in leaf.line() if queue.is_full_for(need))
-                return _at_limit(ReasonKind.QUEUE_MAXIMUM, full.path, need, full.used, full.maximum)
-            case queues.USER_LIMIT:
-                used, limit = leaf.users[app.user].used, leaf.user_limit(need, leaf.active_users())
-                at_limit = _at_limit(ReasonKind.USER_LIMIT, leaf.path, need, used, limit)
-                return replace(at_limit, detail=app.user)
-            case queues.AM_LIMIT:
-                used, limit = leaf.masters_used, leaf.am_limit()
-                return _at_limit(ReasonKind.MASTERS_LIMIT, leaf.path, need, used, limit)
-        return None
+        need, is_master = ask.resource, ask is attempt.am_ask
+        refused = self._rm.scheduler.refuses(attempt.app, need, master=is_master)
+        if refused is None or refused.kind is ReasonKind.RULE:
+            return refused
+        left = (refused.limit - refused.used).at_least_zero()
+        amounts = lacking(refused.kind, need, left, refused.limit)
+        return replace(
+            refused, resource=amounts.resource, needs=amounts.needs, free=amounts.free, total=amounts.total
+        )
 
-    def _full_queues(self, ask: Ask, nodes: Sequence[RMNode]) -> Reason:
-        """Opportunistic containers find neither room nor a place in a queue."""
+    def _no_place(self, attempt: RMAppAttempt, ask: Ask, nodes: Sequence[RMNode]) -> Reason | None:
+        """Why opportunistic containers find neither room nor a place in a queue; None if a node accepts them."""
+        refused = [self._rm.allocator.why_not(ask, attempt, node.load) for node in nodes]
+        known = {one.kind: one for one in refused if one is not None}
+        if None in refused or ReasonKind.RULE in known:
+            return None if None in refused else known[ReasonKind.RULE]
         reports = list(map(self._rm.node_report, nodes))
         room = sum(map(queue_limit, reports))
         queued = sum(report.opportunistic.queued for report in reports)
-        kind = ReasonKind.QUEUES_FULL if room else ReasonKind.QUEUES_OFF
-        if any(node.load.awaited for node in nodes):
-            kind = ReasonKind.QUEUES_CLOSED
         ids = tuple(node.node_id for node in nodes[:MOST_NAMED])
         amounts = (1, max(0, room - queued), room)
+        kind = next((one for one in _OF_QUEUES if one in known), ReasonKind.QUEUES_OFF)
         return Reason(kind, CONTAINERS, *amounts, ids, number=queued, size=ask.resource)
 
     def _no_room(self, ask: Ask, nodes: Sequence[RMNode]) -> list[Reason]:
@@ -327,12 +334,6 @@ def _own_master(attempt: RMAppAttempt, ask: Ask, node: RMNode) -> Reason | None:
     if master is None or master.node is not node or ask is attempt.am_ask:
         return None
     return beside_master(ask.resource, master.resource, node.total, node.node_id)
-
-
-def _at_limit(kind: ReasonKind, where: str, need: Resource, used: Resource, limit: Resource) -> Reason:
-    """A limit that ``need`` more than ``used`` would pass, told by the resource that passes it."""
-    left = (limit - used).at_least_zero()
-    return replace(lacking(kind, need, left, limit), where=where, used=used, limit=limit)
 
 
 def _nowhere(attempt: RMAppAttempt, ask: Ask, nodes: Sequence[RMNode]) -> Reason:
