@@ -85,16 +85,13 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 ACCOUNT = 5
 """The place of the account in a request (``slots.slot.message_of``), after the id and the time."""
-LIMITS = (
-    "cpu.shares cpu.weight",
-    "cpu.cfs_quota_us cpu.cfs_period_us cpu.cfs_burst_us cpu.rt_runtime_us cpu.max cpu.max.burst cpu.idle "
-    "cpu.uclamp.min cpu.uclamp.max memory.limit_in_bytes memory.memsw.limit_in_bytes memory.soft_limit_in_bytes "
-    "memory.swappiness memory.oom_control memory.kmem.tcp.limit_in_bytes memory.min memory.low memory.high "
-    "memory.max memory.swap.high memory.swap.max memory.zswap.max memory.oom.group pids.max freezer.state "
-    "cgroup.freeze cgroup.type cgroup.subtree_control cgroup.max.depth cgroup.max.descendants io.max io.weight "
-    "io.latency cpuset.cpus cpuset.mems",
+WEIGHTS = ("cpu.shares", "cpu.weight", "cpu.weight.nice")
+COUNTED = (
+    *("procs", "tasks", "threads", "usage", "usage_in_bytes", "failcnt", "peak"),
+    *("cpu.pressure", "io.pressure", "irq.pressure", "memory.pressure"),
 )
-"""The files of a cgroup's weight, and of its other limits (cgroup-v1/*.rst, cgroup-v2.rst)."""
+"""The files of a cgroup's weight; and how the names of files end that can be written and change by themselves
+(cgroup-v1/*.rst, cgroup-v2.rst). All other files that can be read and written are limits, known here or not."""
 
 
 class NotStartedError(Exception):
@@ -353,6 +350,11 @@ def receiver_of(ahead: Sequence[_socket.socket], generation: int) -> _socket.soc
     return ahead[1 - generation % 2]
 
 
+def is_limit(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a cgroup's directory is a file of a limit."""
+    return entry.stat().st_mode & 0o170600 == 0o100600 and not entry.name.endswith(COUNTED)
+
+
 class Limits:
     """What limits a launcher and its container: files of its cgroup in each hierarchy, what was made below it, and what
     a process inherits. Root's own containers can change all of that, by a user namespace (cgroup_namespaces(7)); a kill
@@ -360,9 +362,10 @@ class Limits:
 
     def __init__(self, groups: list[str]) -> None:
         """Open the files, and the directories ``groups``."""
-        paths = [[f"{group}/{name}" for group in groups for name in names.split()] for names in LIMITS]
-        self._weights, self._files = [[fd for path in one if (fd := _open_gauge(path)) >= 0] for one in paths]
-        self._files.append(os.open("/proc/self/limits", os.O_RDONLY | os.O_CLOEXEC))
+        self._weights, self._files = list[int](), [os.open("/proc/self/limits", os.O_RDONLY | os.O_CLOEXEC)]
+        for entry in (entry for group in groups for entry in os.scandir(group) if is_limit(entry)):
+            files = self._weights if entry.name in WEIGHTS else self._files
+            files.append(os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC))
         self._groups = [os.open(group, os.O_PATH | os.O_CLOEXEC) for group in groups]
         #: as the node wants them
         self.sent = self.now()

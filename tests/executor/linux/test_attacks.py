@@ -352,6 +352,9 @@ CHANGES = {
     "processes": "write(('pids.max', 'max'))",
     "its share of the CPU": "write(('cpu.shares', '99999'), ('cpu.weight', '9999'))",
     "its quota": "write(('cpu.cfs_quota_us', '-1'), ('cpu.max', 'max'))",
+    "who is told of its end": "write(('notify_on_release', '1'), ('cgroup.max.descendants', '7'))",
+    "what groups below begin with": "write(('cgroup.clone_children', '1'), ('cgroup.max.depth', '1'))",
+    "a period": "write(('cpu.rt_period_us', '900000'), ('cpu.max', '90000 90000'))",
     "a group below": "print([os.mkdir(f'{place}/inner') for place in places] and 'done', flush=True)",
     "files": "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (50, 50)); print('done', flush=True)",
     "processors": "os.sched_setaffinity(os.getppid(), {min(os.sched_getaffinity(0))}); print('done', flush=True)",
@@ -361,16 +364,15 @@ CHANGES = {
 """What one of root's containers can change for itself, by cgroup file systems of its own, and for its launcher."""
 LOOK = """
 import os
-from executor.linux.launcher import LIMITS
+from executor.linux.launcher import is_limit
 print(sorted(os.sched_getaffinity(0)), os.getpriority(os.PRIO_PROCESS, 0), open("/proc/self/limits").read())
 for line in open("/proc/self/cgroup"):
     _, names, path = line.rstrip().split(":", 2)
     for place in (f"/sys/fs/cgroup/{names}{path}", f"/sys/fs/cgroup/{names}/..{path}", f"/sys/fs/cgroup{path}"):
         if "/yopp-slot-" in path and os.path.exists(place + "/cgroup.procs"):
-            for name in " ".join(LIMITS).split():
-                if os.path.exists(f"{place}/{name}"):
-                    print(name, open(f"{place}/{name}").read())
-            print([one for one in os.listdir(place) if os.path.isdir(f"{place}/{one}")])
+            for one in sorted(os.scandir(place), key=lambda one: one.name):
+                if one.is_dir() or is_limit(one):
+                    print(one.name, open(one).read() if one.is_file() else "")
             break
 """
 
