@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 extra=${1:-}
 venv=$root/.venv
 stamp=$venv/.yopp-${extra:-run}
-want=$(cksum <"$root/pyproject.toml") # changes with the dependencies
+want=$(cat "$root/pyproject.toml" "$root/bin/yopp" | cksum) # changes with the dependencies, and with the program that is copied
 
 fail() {
     printf 'error: %s\n  because: %s\n  hint: %s\n' "$1" "$2" "$3" >&2

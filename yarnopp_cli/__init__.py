@@ -13,8 +13,9 @@ _STARTING_SECONDS = 10
 
 
 def upgrade_behind(error: BaseException) -> tuple[str, str, str] | None:
-    """What happened, why, and what to type, if an unforeseen error comes from an upgrade in place: a file of these
-    packages is missing, or was replaced since this process began. None for any other error, which is a bug.
+    """What happened, why, and what to type, if an unforeseen error comes from an upgrade in place: a file of the
+    installation is missing or incomplete, or was replaced since this process began. None for any other error, which is
+    a bug.
 
     Here, as this is loaded whatever is missing.
     """
@@ -22,17 +23,21 @@ def upgrade_behind(error: BaseException) -> tuple[str, str, str] | None:
     import sys
     import time
 
-    name = error.name or "" if isinstance(error, ImportError) else ""
-    with open("/proc/self/stat", "rb") as file:
-        ticks = int(file.read().rpartition(b")")[2].split()[19])
-    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    began = boot + ticks / os.sysconf("SC_CLK_TCK") - _STARTING_SECONDS
-    loaded = [one for name, one in sys.modules.items() if name.partition(".")[0] in _PACKAGES]
+    changed = isinstance(error, (ImportError, SyntaxError))
     try:
-        changed = any(os.stat(one.__file__).st_ctime > began for one in loaded if one.__file__)
-    except OSError:
-        changed = True
-    if not changed and name.partition(".")[0] not in _PACKAGES:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        began = boot + ticks / os.sysconf("SC_CLK_TCK") - _STARTING_SECONDS
+        loaded = [
+            getattr(one, "__file__", None)
+            for name, one in sys.modules.items()
+            if name.partition(".")[0] in _PACKAGES
+        ]
+        changed = changed or any(os.stat(path).st_ctime > began for path in loaded if path)
+    except OSError as gone:
+        changed = changed or gone.filename != "/proc/self/stat"
+    if not changed:
         return None
     return (
         "the files of yopp were replaced or removed while this command ran",

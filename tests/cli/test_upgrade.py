@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from yarnopp_cli import upgrade_behind
 from yarnopp_cli.errors import EXIT_TRY_AGAIN
 from yarnopp_cli.rpc.wire import METHOD_NOT_FOUND, OTHER_VERSION, error_of
 
@@ -51,6 +52,30 @@ def test_it_says_that_its_files_were_replaced(
     told, because, hint = ended.stderr.splitlines()
     assert told == "error: the files of yopp were replaced or removed while this command ran"
     assert because.startswith("  because: ") and hint.startswith("  hint: type the command again")
+
+
+@pytest.mark.parametrize("left", [None, "__init__.py", "__main__.py"])
+def test_the_program_without_its_package_says_so(tmp_path: Path, left: str | None) -> None:
+    shutil.copytree(ROOT / "bin", tmp_path / "bin")
+    if left is not None:  # half of the file was written
+        (tmp_path / "yarnopp_cli").mkdir()
+        text = (ROOT / "yarnopp_cli" / left).read_text()
+        (tmp_path / "yarnopp_cli" / left).write_text(text[: text.index('"""', 10)])
+    ended = subprocess.run(
+        [sys.executable, "-S", tmp_path / "bin" / "yopp", "status"], capture_output=True, text=True, cwd="/", timeout=60,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert ended.returncode == EXIT_TRY_AGAIN, ended.stderr
+    assert ended.stderr.splitlines()[0] == "error: the files of yopp are missing or incomplete"
+
+
+@pytest.mark.parametrize("error", [SyntaxError("invalid syntax"), ModuleNotFoundError(name="msgspec")])
+def test_what_lacks_a_file_is_incomplete_however_long_ago_it_was_written(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yarnopp_cli._STARTING_SECONDS", -1e9)  # all files are older
+    assert upgrade_behind(ValueError()) is None
+    assert upgrade_behind(error) is not None
 
 
 def test_a_daemon_of_another_version_is_named_as_the_reason() -> None:
