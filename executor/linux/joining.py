@@ -123,35 +123,24 @@ def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
     set_subreaper(True)
     try:
         with _signals() as received, _terminal_kept():
-            terminal = _own_terminal(place, stdout)
+            terminal = Terminal(place.uid, stdout)
             child = _start(place, watched, command, stdout, terminal)
-            if terminal is not None:
-                terminal.begin()
+            terminal.begin()
+            if terminal.is_own:
                 for number in _FOR_THE_COMMAND:  # the keyboard's signals do not reach another session
                     signal.signal(number, lambda got, _: os.killpg(child, got))
             try:
                 return _wait(child, watched, received)
             finally:
                 _end_children()
-                if terminal is not None:
-                    terminal.end()
+                terminal.end()
     finally:
         _end_children()
         set_subreaper(False)
         os.close(watched)
 
 
-def _own_terminal(place: Place, stdout: int) -> Terminal | None:
-    """A terminal for a command of another user; None for one of our own. Raises CannotLaunchError."""
-    if place.uid == os.geteuid():
-        return None
-    try:
-        return Terminal(place.uid, stdout)
-    except OSError as error:
-        raise _launch_error("there is no terminal for another user's command", 125, error) from None
-
-
-def _start(place: Place, watched: int, command: Sequence[str], stdout: int, terminal: Terminal | None) -> int:
+def _start(place: Place, watched: int, command: Sequence[str], stdout: int, terminal: Terminal) -> int:
     """Start the command, and return its pid once it has begun. Raises CannotLaunchError."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -174,7 +163,7 @@ def _start(place: Place, watched: int, command: Sequence[str], stdout: int, term
 
 
 def _become(
-    place: Place, watched: int, command: Sequence[str], stdout: int, told: int, terminal: Terminal | None
+    place: Place, watched: int, command: Sequence[str], stdout: int, told: int, terminal: Terminal
 ) -> None:
     """Join the container and execute the command; never returns. A failure is written to ``told``."""
     step = "enter"
@@ -185,7 +174,7 @@ def _become(
         signal.pidfd_send_signal(watched, 0)  # if it has ended, its cgroup may be another container's by now
         if stdout != 1:
             os.dup2(stdout, 1)
-        if terminal is not None:
+        if terminal.is_own:
             terminal.enter(told)
             if not set_no_new_privileges():
                 raise OSError(errno.EPERM, os.strerror(errno.EPERM))

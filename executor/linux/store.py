@@ -33,7 +33,7 @@ from ..regular import NotRegularError, open_regular, read_regular, set_strange_a
 from ..trees import make_again
 from .cgroups.groups import may_be_container
 from .journal import Contents, Journal, NewerVersionError, line
-from .procfs import boot_id
+from .procfs import boot_id, read_bytes
 
 LOG = logging.getLogger(__name__)
 
@@ -323,10 +323,7 @@ class StateStore:
 
     def rebooted(self) -> bool:
         """Whether the host was rebooted after these records were written: then none of their processes is alive."""
-        try:
-            written, now = read_regular(self._boot).strip(), boot_id().encode()
-        except OSError:
-            return False
+        written, now = read_bytes(self._boot, 64).strip(), boot_id().encode()
         return len(written) == len(now) and written != now  # of another length, it names no boot
 
     def note_boot(self) -> None:
@@ -363,10 +360,9 @@ class StateStore:
         try:
             return self._journal.read()
         except NotRegularError as error:
-            aside = f"{self._journal.path}.{os.getpid()}{GARBLED}"
-            self._complain(f"{self._journal.path} is set aside as {aside}: {error.strerror}")
+            self._complain(f"{self._journal.path} is set aside: {error.strerror}")
             if tidy:
-                os.rename(self._journal.path, aside)
+                set_strange_aside(self._journal.path)
             return None
 
     def _read_journal(self, contents: Contents, *, tidy: bool) -> dict[str, tuple[ContainerRecord, int]]:

@@ -16,19 +16,27 @@ import termios
 import threading
 import tty
 
+from ..errors import reason_of
+from .shim import CannotLaunchError
+
 _REST_SECONDS = 0.5
 """How long the last output may take from the one terminal to the other, after the end of the command."""
 
 
 class Terminal:
-    """A terminal that takes the place of ours wherever a standard descriptor is one; without any, only a session."""
+    """What a command of user ``uid`` has. It ``is_own`` where that is another user: then a new terminal takes the place of
+    ours wherever a standard descriptor is one; without any, there is only a new session."""
 
     def __init__(self, uid: int, stdout: int) -> None:
-        """``stdout`` is the descriptor that becomes the command's standard output. Raises OSError."""
-        self._ours = [one for one in (stdout, 2, 0) if os.isatty(one)]
+        """``stdout`` is the descriptor that becomes the command's standard output. Raises CannotLaunchError."""
+        self.is_own = uid != os.geteuid()
+        self._ours = [one for one in (stdout, 2, 0) if self.is_own and os.isatty(one)]
         if not self._ours:
             return
-        self._master, self._slave = os.openpty()
+        try:
+            self._master, self._slave = os.openpty()
+        except OSError as error:
+            raise CannotLaunchError("no terminal can be made", 125, because=reason_of(error)) from None
         os.fchown(self._slave, uid, -1)
         attributes = termios.tcgetattr(self._ours[0])
         if 0 not in self._ours:

@@ -19,6 +19,7 @@ from executor.records import (
 )
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from yarnopp_cli.records.client_protocol import GetContainersRequest
+from yarnopp_cli.records.ids import application_of
 from yarnopp_cli.records.job_protocol import (
     GetApplicationsRequest,
     SubmitApplicationRequest,
@@ -374,7 +375,13 @@ def status(
     """What a node says of a container."""
     container_id = container.id if isinstance(container, Container) else container.container_id
     return ContainerStatus(
-        container_id, state, container.execution_type, container.resource, exit_status=exit_status, **more
+        container_id,
+        state,
+        container.execution_type,
+        container.resource,
+        application_of(container_id),
+        exit_status=exit_status,
+        **more,
     )
 
 

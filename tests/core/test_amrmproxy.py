@@ -359,10 +359,10 @@ def test_another_life_of_the_rm_is_registered_with_once_and_hears_of_what_ended_
     world.answers.pop(unheard, None)  # it is lost on its way
     world.cut()
     cluster.restart()
-    nodes[ended.node_id].statuses = {ended.id: replace(done(ended), application_id=world.app)}
+    nodes[ended.node_id].statuses = {ended.id: done(ended)}
     for node in world.nodes:
         node.register()
-    late = replace(status(runs), application_id=world.app)
+    late = status(runs)
     nodes[runs.node_id].beat(late)  # it was started after its node had registered
     assert runs.id not in nodes[runs.node_id].beat().containers_to_cleanup
     world.up = True
@@ -403,13 +403,13 @@ def test_what_its_node_has_of_a_container_is_awaited_by_another_life_of_the_rm(w
         assert (told.container_id, told.exit_status) == (one.id, -100)
         return
     spoken = {"ended": done(one), "runs": status(one)}.get(what)
-    node.statuses = {} if spoken is None else {one.id: replace(spoken, application_id=world.app)}
+    node.statuses = {} if spoken is None else {one.id: spoken}
     node.register()
     if what == "has not come yet":
-        assert not node.beat(replace(status(one), application_id=world.app)).containers_to_cleanup
+        assert not node.beat(status(one)).containers_to_cleanup
     if what != "ended":
         assert world.allocate(wait_ms=0).completed == ()
-        node.beat(replace(done(one), application_id=world.app))
+        node.beat(done(one))
     world.at(cluster.now + 1)
     world.call(wait_ms=0)
     world.at(cluster.now + 1)
@@ -423,7 +423,7 @@ def test_a_container_that_its_node_speaks_of_first_is_not_killed() -> None:
     world.cut()
     granted = world.allocate(asks(2, execution_type=OPPORTUNISTIC)).allocated
     node = next(one for one in world.nodes if one.name == granted[0].node_id)
-    response = node.beat(replace(status(granted[0]), application_id=world.app))
+    response = node.beat(status(granted[0]))
     assert not response.containers_to_cleanup
     known = world.cluster.containers()
     assert known[granted[0].id].state is ContainerState.RUNNING
@@ -433,7 +433,7 @@ def test_a_container_that_its_node_speaks_of_first_is_not_killed() -> None:
     assert len(world.cluster.containers()) == 2
     while world.take(world.call()) is not None:
         pass  # what is known already
-    node.beat(replace(done(granted[0]), application_id=world.app))
+    node.beat(done(granted[0]))
     world.deliver()
     ended = [one for answer in world.answers.values() for one in getattr(answer, "completed", ())]
     assert [one.container_id for one in ended] == [granted[0].id]

@@ -101,7 +101,7 @@ class Job:
         """The nodes tell what runs."""
         for node in self.world.nodes:
             here = [one for one in self.running.values() if one.node_id == node.name]
-            node.beat(*(status(one, application_id=self.world.app) for one in here))
+            node.beat(*(status(one) for one in here))
         self.world.deliver()
 
     def die(self) -> None:

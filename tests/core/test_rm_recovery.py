@@ -714,10 +714,10 @@ def test_a_container_of_a_distributed_scheduler_that_ends_well_before_the_rm_kno
     node = cluster.node()
     app_id = cluster.submit()
     (start,) = node.beat().containers_to_start
-    node.beat(status(start.container, application_id=app_id))
+    node.beat(status(start.container))
     attempt = cluster.context.live[app_id].attempt
     Master(cluster, app_id, attempt.id, attempt.token, cluster.connection()).register()
-    node.beat(done(start.container, 137, application_id=app_id))
+    node.beat(done(start.container, 137))
     remote = str(ContainerId(attempt.record, REMOTE_ID_START))
     node.beat(
         ContainerStatus(remote, DONE, OPPORTUNISTIC, SMALL, exit_status=0, exit_code=0, application_id=app_id)
@@ -769,8 +769,8 @@ def test_the_failures_of_its_masters_are_counted_over_all_lives() -> None:
     app_id = cluster.submit()
     for left in (1, 0):
         (start,) = node.beat().containers_to_start
-        node.beat(status(start.container, application_id=app_id))
-        node.beat(done(start.container, 1, exit_code=1, application_id=app_id))
+        node.beat(status(start.container))
+        node.beat(done(start.container, 1, exit_code=1))
         assert cluster.app(app_id).state is (
             YarnApplicationState.ACCEPTED if left else YarnApplicationState.FAILED
         )
@@ -1094,7 +1094,7 @@ def test_the_tasks_of_a_living_mapreduce_job_are_known_to_every_later_life() -> 
     master = cluster.master(map_reduce=MapReduceJob(3))
     first, second, third = master.allocate(asks(3)).allocated
     master.allocate(tasks=[TaskAssignment(one.id, index) for index, one in enumerate((first, second, third))])
-    began = {"started_at_ms": 5, "application_id": master.app_id}
+    began = {"started_at_ms": 5}
     node.beat(done(first, 1, finished_at_ms=9, **began), status(second, **began), status(third, **began))
     before = told_attempts(cluster, master.app_id)
     assert before == [(0, False, 0, DONE, 1), (1, False, 0, RUNNING, -1000), (2, False, 0, RUNNING, -1000)]

@@ -523,7 +523,9 @@ def test_a_reader_that_leaves_and_ctrl_c_are_quiet(cluster: Yopp) -> None:
             ["bash", "-c", f"{program} {words} | head -1"], env=cluster.environment, cwd=cluster.home,
             capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        assert (ended.returncode, ended.stderr) == (0, ""), words
+        note = "the values of the cluster that runs" if "config" in words else ""
+        assert ended.returncode == 0, words
+        assert [line[: len(note)] for line in ended.stderr.splitlines()] == [note] * bool(note), words
         assert len(ended.stdout.splitlines()) == 1, words
     app = cluster("run", "-d", "-q", "-O", "--memory", "32", "sleep", "60").stdout.split()[-1]
     wait_until(lambda: cluster.containers("--app", app, "--type", "O", "--state", "RUNNING"), what="it runs")

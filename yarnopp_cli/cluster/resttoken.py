@@ -17,7 +17,6 @@ from ..errors import YoppError
 from .rundir import TOKEN, RunDir
 
 LEAST_CHARACTERS = 32
-LABEL_CHARACTERS = 32
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -54,6 +53,6 @@ def links(run_dir: RunDir) -> dict[str, str]:
         host, _, port = address.rpartition(":")
         if host in _LOOPBACK:
             life = f"{daemon.name} {daemon.process.pid} {daemon.process.start}"
-            label = hmac.new(token.encode(), life.encode(), "sha256").hexdigest()[:LABEL_CHARACTERS]
+            label = hmac.new(token.encode(), life.encode(), "sha256").hexdigest()[:32]
             found[address] = f"{label}.localhost:{port}"
     return found

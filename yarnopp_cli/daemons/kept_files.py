@@ -28,34 +28,33 @@ class KeptFiles:
     def __init__(self, run_dir: RunDir, name: str) -> None:
         self._run_dir = run_dir
         self._names = (SITE, NODES, TOKEN, "where", f"{name}.http", f"{name}{PORT}", f"{name}.watched")
-        self._known: dict[str, tuple[tuple[int, int], str]] = {}
+        self._known: dict[str, str] = {}
         self._missed: set[str] = set()
 
     def look(self) -> bool:
-        """Read what has changed, and write what was also missing at the last look: a directory that is being removed is
-        left alone. Returns whether more is missing than then. A file that others may read is not kept: its token counts
-        no more. Raises nothing.
+        """Read them, and write what was also missing at the last look: a directory that is being removed is left alone.
+        Returns whether more is missing than then. Raises nothing.
         """
-        missing, before = set(), self._missed
-        for name in self._names:
-            try:
-                facts = os.lstat(os.path.join(self._run_dir.path, name))
-                version = facts.st_ino, facts.st_ctime_ns
-                if self._known.get(name, (None, ""))[0] != version:
-                    text = None if stat.S_IMODE(facts.st_mode) & 0o077 else self._run_dir.read(name)
-                    self._known[name] = version, text or ""
-            except FileNotFoundError:
-                if self._known.get(name, (None, ""))[1]:
-                    missing.add(name)
-            except (OSError, YoppError) as error:
-                LOG.warning("%s of %s cannot be read: %s", name, self._run_dir.path, error)
-        lost = missing & before
+        found = {name: self._read(name) for name in self._names}
+        missing = {name for name, text in found.items() if text is None and self._known.get(name)}
+        self._known |= {name: text for name, text in found.items() if text is not None}
+        lost, is_more = missing & self._missed, missing > self._missed
+        self._missed = missing
         if lost or not os.path.exists(self._run_dir.lock_file):
             # Not while a command starts or stops daemons: it may be the one that removes them.
             with suppress(YoppError), self._run_dir.lock(LOCK_SECONDS):
                 for name in lost:
-                    if not os.path.lexists(os.path.join(self._run_dir.path, name)):
-                        self._run_dir.write(name, self._known[name][1])
+                    if self._read(name) is None:
+                        self._run_dir.write(name, self._known[name])
                         LOG.warning("%s was removed: writing it again", name)
-        self._missed = missing
-        return missing > before
+        return is_more
+
+    def _read(self, name: str) -> str | None:
+        """The text of a file, None if it is missing, "" if others may read it: then its token counts no more."""
+        try:
+            mode = os.lstat(os.path.join(self._run_dir.path, name)).st_mode
+            return "" if stat.S_IMODE(mode) & 0o077 else self._run_dir.read(name) or ""
+        except FileNotFoundError:
+            return None
+        except (OSError, YoppError):
+            return self._known.get(name, "")

@@ -387,12 +387,10 @@ class RMContext:
             listener.answer_due = True
 
     def forget_held(self, listener: RMNode | RMAppAttempt) -> None:
-        """No call of this one waits any more. While a master's did it counted as alive."""
-        if isinstance(listener, RMAppAttempt) and listener.held is not None:
+        """No call of this one waits any more. While one did, it counted as alive."""
+        if listener.held is not None:
             listener.last_contact = self.now
-        elif isinstance(listener, RMNode):
-            if listener.held is not None:
-                listener.answered_at = self.now
+        if isinstance(listener, RMNode):
             self.deadlines.ensure(
                 Due(DueKind.NODE_SILENCE, listener.node_id), self.now + self.silence_seconds
             )
@@ -421,11 +419,8 @@ class RMContext:
     def node_report(self, node: RMNode) -> NodeReport:
         """The report of a node: one that has missed several heartbeats is silent, even with an open socket."""
         report = node_report(node, self.identity.wall_offset)
-        silence, is_silent = (
-            self.now - node.last_contact,
-            self.now - node.could_speak_at >= self.silence_seconds,
-        )
-        if node.state in GONE or node.held is not None or not is_silent:
+        silence = self.now - node.last_contact
+        if node.state in GONE or node.held is not None or silence < self.silence_seconds:
             return report
         told = report.health_report or f"no heartbeat for {silence:.0f} s"
         return replace(report, connected=False, health_report=told)

@@ -95,8 +95,8 @@ class HeldCall:
 class Listener:
     """A node or a master: it calls again and again, and its call is held until there is news for it.
 
-    ``connection_id`` is the connection over which it spoke last, -1 for none; ``last_contact`` in seconds, monotonic.
-    ``response_id`` numbers the answers, ``sent_here`` is the last one on this connection. ``held`` is the call that
+    ``connection_id`` is the connection over which it spoke last, -1 for none; ``last_contact`` in seconds, monotonic:
+    it counts as heard while its call is held. ``response_id`` numbers the answers, ``sent_here`` is the last one on this connection. ``held`` is the call that
     waits for an answer; ``answer_due`` says that it need not wait.
     """
 
@@ -154,11 +154,10 @@ class RMNode(Listener):
     ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes do not come back by
     themselves. ``resized``: the RM has set its size. ``templates_told`` are those of hosted masters' tasks that were
     sent on its connection. ``kept`` are the containers of lost applications, with the guaranteed resources that they
-    have. ``answered_at``: when its last call was answered, in seconds, monotonic.
+    have.
     """
 
     node_id: str
-    answered_at: float = 0.0
     registration: RegisterNodeManagerRequest
     load: ClusterNode
     secret: str = ""
@@ -184,11 +183,6 @@ class RMNode(Listener):
     to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
     priorities: Mailbox[ApplicationPriority] = field(default_factory=Mailbox)
     applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
-
-    @property
-    def could_speak_at(self) -> float:
-        """Since when it is silent, if it is: while its call is held, it has nothing to say."""
-        return max(self.last_contact, self.answered_at)
 
     def move(self, event: NodeEvent, now: float) -> None:
         """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""

@@ -88,6 +88,7 @@ class Connection(asyncio.Protocol):
         """Complete lines that are handled after other connections have had their turn."""
         self._unread = False
         self._unread_bytes = 0
+        self.over_tcp = False
         self._tcp: TcpCaller | None = None
         self._output: list[bytes] = []
         self._flush_due = False
@@ -96,11 +97,6 @@ class Connection(asyncio.Protocol):
     def waits(self) -> bool:
         """Whether the caller waits for the answer to a call."""
         return bool(self.unanswered or self._waiting)
-
-    @property
-    def over_tcp(self) -> bool:
-        """Whether it came over TCP."""
-        return self._tcp is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio: the connection is there; whether it is served is decided here."""
@@ -112,6 +108,7 @@ class Connection(asyncio.Protocol):
         if connection.family == socket.AF_UNIX:
             pid, uid = _credentials(connection)
         else:
+            self.over_tcp = True
             self._tcp = TcpCaller(connection, transport.get_extra_info("peername"))
             uid = self._tcp.uid()
         self._server.opened(self, pid)

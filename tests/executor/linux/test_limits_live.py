@@ -204,7 +204,7 @@ def test_memory_that_runs_out_above_is_not_at_the_limit_of_a_container(
             limits = CgroupLimits(memory_max=400 * MIB, pids_max=50)
             exited = await node.run(a_spec("c1", sys.executable, "-S", "-E", "-c", hog(200)), limits)
             assert (exited.exit_code, exited.usage.oom_kills) == (137, 1)
-            assert exited.usage.limit_ooms in (-1, 0) and exited.usage.memory_peak_bytes <= 100 * MIB
+            assert exited.usage.limit_ooms in (-1, 0) and exited.usage.memory_peak_bytes < 399 * MIB
 
     asyncio.run(scenario())
 

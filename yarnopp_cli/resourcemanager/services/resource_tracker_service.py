@@ -135,7 +135,7 @@ class ResourceTrackerService:
         """Compare what a node says it has with what it should have; the ids of what belongs to nobody."""
         listed = {status.container_id for status in request.containers}
         for container_id in node.kept.keys() - listed:
-            self._account(node, container_id, None)
+            self._keep(node, container_id, None)
         for container in list(node.containers.values()):
             # What a node had spoken of and does not have now is gone; what it never spoke of may yet come.
             if container.id not in listed and container.status is not None:
@@ -208,28 +208,23 @@ class ResourceTrackerService:
             container = self._adoption.expected(node, status)
         if container is None:
             self._adoption.ended_unknown(status)
-            return self._keep(node, status)
+            if is_lost := self._rm.is_lost(status.application_id):
+                self._keep(node, status.container_id, status)
+            return is_lost
         if status.state is ContainerState.DONE:
             self._ledger.complete(container, status)
         else:
             self._ledger.observe(container, status)
         return True
 
-    def _keep(self, node: RMNode, status: ContainerStatus) -> bool:
-        """Keep a container whose application was lost with stored state, until somebody decides (``SettleLostRequest``)
-        or it ends; False for any other."""
-        if not self._rm.is_lost(status.application_id):
-            return False
-        size = status.resource if status.execution_type is ExecutionType.GUARANTEED else Resource()
-        if status.state is not ContainerState.DONE or status.container_id in node.kept:
-            self._account(node, status.container_id, None if status.state is ContainerState.DONE else size)
-        return True
-
-    def _account(self, node: RMNode, container_id: str, size: Resource | None) -> None:
-        """A container of a lost application has guaranteed resources of this ``size``, or, None, has ended."""
-        change = (size or Resource()) - node.kept.pop(container_id, Resource())
-        if size is not None:
+    def _keep(self, node: RMNode, container_id: str, status: ContainerStatus | None) -> None:
+        """Count what a container of a lost application has. It runs on until somebody decides (``SettleLostRequest``);
+        None: it has ended, or is gone."""
+        size, before = None, node.kept.pop(container_id, Resource())
+        if status is not None and status.state is not ContainerState.DONE:
+            size = status.resource if status.execution_type is ExecutionType.GUARANTEED else Resource()
             node.kept[container_id] = size
+        change = (size or Resource()) - before
         node.load.guaranteed = node.load.guaranteed + change
         node.load.recompute()
         self._rm.scheduler.used = self._rm.scheduler.used + change
@@ -436,7 +431,7 @@ class ResourceTrackerService:
         node = self._rm.nodes.get(node_id)
         if node is None or not node.connected or node.held is not None or self._rm.ending:
             return
-        due = node.could_speak_at + self._rm.silence_seconds
+        due = node.last_contact + self._rm.silence_seconds
         if due > self._rm.now:  # by the same sum: by a difference, rounded, it might be due at once for ever
             self._rm.deadlines.set(Due(DueKind.NODE_SILENCE, node_id), due)
         else:
@@ -449,7 +444,7 @@ class ResourceTrackerService:
         node = self._rm.nodes.get(node_id)
         if node is None or node.state in GONE:
             return
-        due = node.could_speak_at + self._rm.settings.nm_expiry_interval_ms / 1000
+        due = node.last_contact + self._rm.settings.nm_expiry_interval_ms / 1000
         if due > self._rm.now:
             self._rm.deadlines.set(Due(DueKind.NODE_LIVENESS, node_id), due)
         else:
@@ -476,7 +471,7 @@ class ResourceTrackerService:
         for container in list(node.containers.values()):
             self._ledger.abort(container, Cause(CauseKind.NODE_LOST), LOST)
         for container_id in list(node.kept):
-            self._account(node, container_id, None)
+            self._keep(node, container_id, None)
         if node.node_id in self._rm.unreported:
             self._rm.changes.arrived.append(node.node_id)
         self._rm.scheduler.remove_node(node)
