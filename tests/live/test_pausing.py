@@ -278,7 +278,7 @@ def next_node(pausing: Yopp) -> None:
     pausing(*start(_mechanism(pausing)))
 
 
-STOPS_A_CHILD = "sleep 1000 & echo $! $$ >$0; kill -STOP $!; until [ -e $0.over ]; do sleep 0.01; done"
+STOPS_A_CHILD = "sleep 1000 & echo $! $$ >$0; kill -STOP $!; until [ -e $0.over ]; do :; done"
 
 
 @pytest.mark.parametrize("pool", ["-1", "0"], ids=["slots", "shims"])

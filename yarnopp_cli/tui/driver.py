@@ -18,6 +18,13 @@ class Driver(linux_driver.LinuxDriver):
     (``ESC [ 9999999999 u``) is dropped, with what was read beside it.
     """
 
+    def start_application_mode(self) -> None:
+        """Textual's, also at each SIGCONT, with which a terminal that is lost comes: one thread reads, and the end waits
+        for it."""
+        if self._key_thread is not None:
+            self.disable_input()
+        super().start_application_mode()
+
     def run_input_thread(self) -> None:
         """Textual's: read until the app ends."""
         linux_driver.getincrementaldecoder = _tolerant  # type: ignore[attr-defined, assignment]
