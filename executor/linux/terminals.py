@@ -24,8 +24,8 @@ _REST_SECONDS = 0.5
 
 
 class Terminal:
-    """What a command of user ``uid`` has. It ``is_own`` where that is another user: then a new terminal takes the place of
-    ours wherever a standard descriptor is one; without any, there is only a new session."""
+    """The terminal of a command of user ``uid``. It ``is_own`` if that is another user: then a new terminal takes the
+    place of ours wherever a standard descriptor is one; without any, there is only a new session."""
 
     def __init__(self, uid: int, stdout: int) -> None:
         """``stdout`` is the descriptor that becomes the command's standard output. Raises CannotLaunchError."""

@@ -19,8 +19,7 @@ class Driver(linux_driver.LinuxDriver):
     """
 
     def start_application_mode(self) -> None:
-        """Textual's, also at each SIGCONT, with which a terminal that is lost comes: one thread reads, and the end waits
-        for it."""
+        """Textual's, also called at each SIGCONT, which the kernel sends with SIGHUP: only one thread reads."""
         if self._key_thread is not None:
             self.disable_input()
         super().start_application_mode()

@@ -32,7 +32,7 @@ from executor.linux.context import ExecutorContext
 from executor.records import ContainerRecord, ContainerState, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 
-from .node import Node, a_group, a_node, a_spec, running, soon
+from .node import Node, a_group, a_node, a_spec, running, soon, until
 
 G, O = ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC  # noqa: E741
 MIB = 1 << 20
