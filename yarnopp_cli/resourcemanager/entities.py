@@ -95,9 +95,9 @@ class HeldCall:
 class Listener:
     """A node or a master: it calls again and again, and its call is held until there is news for it.
 
-    ``connection_id`` is the connection over which it spoke last, -1 for none; ``last_contact`` in seconds, monotonic: it
-    counts as heard while its call is held. ``response_id`` numbers the answers, ``sent_here`` is the last one on this
-    connection. ``held`` is the call that waits for an answer; ``answer_due`` says that it need not wait.
+    ``connection_id`` is the connection over which it spoke last, -1 for none; ``last_contact`` in seconds, monotonic:
+    it counts as heard while its call is held. ``response_id`` numbers the answers, ``sent_here`` is the last one on
+    this connection. ``held`` is the call that waits for an answer; ``answer_due`` says that it need not wait.
     """
 
     connection_id: int = -1

@@ -91,6 +91,7 @@ class WebListener:
         self._sockets = bound
         self._server: Server | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._watching = False
         self.host = host
         self.port: int = bound[0].getsockname()[1]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
@@ -103,6 +104,7 @@ class WebListener:
     def serve(self, module: str, arguments: tuple[Any, ...]) -> None:
         """Wait for the first caller; then ``module``'s ``serve(sockets, *arguments)`` takes over."""
         loop = asyncio.get_running_loop()
+        self._watching = True
         files = _files_of(module)
 
         def first_caller() -> None:
@@ -113,6 +115,7 @@ class WebListener:
             loop.add_reader(bound, first_caller)
 
     def _unwatch(self) -> None:
+        self._watching = False
         for bound in self._sockets:
             asyncio.get_running_loop().remove_reader(bound)
 
@@ -133,7 +136,8 @@ class WebListener:
 
     async def close(self) -> None:
         """Stop listening and serving."""
-        self._unwatch()
+        if self._watching:
+            self._unwatch()
         if self._starting is not None:
             await asyncio.wait([self._starting])
         if self._server is not None:
