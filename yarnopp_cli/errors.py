@@ -32,10 +32,20 @@ EXIT_READER_GONE = 141
 EXIT_HADOOP_USAGE = 255
 
 
+_SHOWN_AS_BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+
+
+def is_seen(mark: str) -> bool:
+    """Whether a terminal shows a character as more than nothing or a blank, or it is the blank itself. Python counts
+    variation selectors, fillers and other characters that Unicode has as ignorable or blank among the printable ones."""
+    selects = "\ufe00" <= mark <= "\ufe0f" or "\U000e0100" <= mark <= "\U000e01ef"
+    return mark.isprintable() and not selects and mark not in _SHOWN_AS_BLANKS
+
+
 def unseen(text: str) -> str:
     """``U+00A0 (no-break space)``: the characters of a text that a terminal shows as nothing or as a blank, except the
     blank itself, each once; "" for none."""
-    found = dict.fromkeys(mark for mark in text if not mark.isprintable())
+    found = dict.fromkeys(mark for mark in text if not is_seen(mark))
     if not found:
         return ""
     import unicodedata  # a library of its own

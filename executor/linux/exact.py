@@ -15,8 +15,8 @@ CARRIER = "YOPP_SHIM_VARIABLES"
 """The variable that carries the others."""
 
 
-SHELLS_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD"})
-"""Variables that a shell sets itself, ignoring its environment; and those that the shim sets."""
+SHELLS_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD", CARRIER})
+"""Variables that a shell sets itself, ignoring its environment; and those that the shim sets, or this program."""
 
 
 def odd_in(environment: dict[str, str]) -> dict[str, str]:

@@ -228,8 +228,8 @@ def test_errors_have_three_lines_and_no_control_characters(capsys: pytest.Captur
     assert capsys.readouterr().err == (
         "error: a\\xa0b\\ufeff\\u200b \u00fc\n  because: \\u2028\n  hint: \\e\\U000e0041\n"
     )
-    Printer().warn("a\u00a0b")
-    assert capsys.readouterr().err == "warning: a\\xa0b\n"
+    Printer().warn("a\u00a0b\u3164\ufe0f")
+    assert capsys.readouterr().err == "warning: a\\xa0b\\u3164\\ufe0f\n"
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,10 @@ MARKS = {
     "\u3000": "U+3000 (ideographic space)",
     "\u00ad": "U+00AD (soft hyphen)",
     "\x1b": "U+001B (unnamed)",
+    "\u3164": "U+3164 (hangul filler)",
+    "\ufe0f": "U+FE0F (variation selector-16)",
+    "\u2800": "U+2800 (braille pattern blank)",
+    "\U000e0100": "U+E0100 (variation selector-17)",
 }
 
 

@@ -259,6 +259,7 @@ def test_a_shell_of_yopps_own_before_the_command_changes_no_variable(cluster: Yo
         "PATH": "/usr/bin:/bin",
     }
     mine |= {"out": "1", "err": "2", "job": "3", "document": "4", "root": "5"}
+    mine |= {"YOPP_SHIM_VARIABLES": "6", "YOPP_SHIM_WORD": "7"}
     mine |= {name: cluster.environment[name] for name in ("PYTHONPATH", "YOPP_RUN_DIR")}
     data, log = tmp_path / "data", tmp_path / "log"
     data.write_text("read\n")

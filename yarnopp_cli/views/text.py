@@ -8,6 +8,7 @@ from executor.hints import Any
 from executor.light import pattern
 from executor.records import Resource
 
+from ..errors import is_seen
 from ..records.times import DAY_MS
 
 # C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each one
@@ -69,7 +70,7 @@ def harmless(text: str, keep: str = "") -> str:
 
 def revealed(text: str) -> str:
     """The same for an error, which also shows blanks and marks that look like others: ``\\xa0``, ``\\ufeff``."""
-    return "".join(mark if mark.isprintable() else _escape(mark) for mark in text)
+    return "".join(mark if is_seen(mark) else _escape(mark) for mark in text)
 
 
 def _escape(character: str) -> str:
