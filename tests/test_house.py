@@ -22,7 +22,7 @@ PURE_STDLIB = {
 PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "executor.reasons", "executor.resource",
               "yarnopp_cli.records", "yarnopp_cli.machine",
               "yarnopp_cli.allocation", "yarnopp_cli.resourcemanager", "yarnopp_cli.nodemanager", "yarnopp_cli.masters",
-              "yarnopp_cli.explain", "yarnopp_cli.views",
+              "yarnopp_cli.explain", "yarnopp_cli.views", "yarnopp_cli.whatif",
               "yarnopp_cli.report.timeline", "yarnopp_cli.report.page")  # fmt: skip
 PURE_OURS = (*PURE_ROOMS, "executor.hints", "executor.light", "executor.errors", "executor.settings",
              "yarnopp_cli.errors", "yarnopp_cli.settings.declarations", "yarnopp_cli.settings.queues",
@@ -36,10 +36,11 @@ ROOMS_BELOW = {
     "masters": ("records", "settings"),
     "resourcemanager": ("records", "settings", "machine", "allocation", "explain", "masters"),
     "nodemanager": ("records", "settings", "machine", "allocation"),
+    "whatif": ("records", "settings", "machine", "explain", "masters", "resourcemanager", "nodemanager"),
     "rpc": ("records", "machine"),
 }
 """Which rooms the modules of a room may import, besides its own: machines know no shell, and none another machine,
-but the ResourceManager those of the masters that it hosts."""
+but the ResourceManager those of the masters that it hosts. Their copies in virtual time know them all."""
 IMPURE_CALLS = {
     ("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")
 }

@@ -183,6 +183,15 @@ class ContainerBook:
         return None
 
     @property
+    def live(self) -> Mapping[str, Container]:
+        """The containers that have not ended, in order of arrival, to look at."""
+        return self._live
+
+    def usual_seconds(self, container: Container) -> float | None:
+        """How long containers of its application have run here, else all containers; None for unknown."""
+        return self._applications.expected_seconds(container)
+
+    @property
     def is_idle(self) -> bool:
         """Whether no container runs or waits."""
         return not self._live

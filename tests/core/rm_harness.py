@@ -19,6 +19,7 @@ from executor.records import (
 )
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from yarnopp_cli.records.client_protocol import GetContainersRequest
+from yarnopp_cli.records.explanation import ExplainRequest, Explanation
 from yarnopp_cli.records.ids import application_of
 from yarnopp_cli.records.job_protocol import (
     GetApplicationsRequest,
@@ -42,8 +43,10 @@ from yarnopp_cli.records.requests import (
     Token,
 )
 from yarnopp_cli.records.tracker_protocol import (
+    NodeAnswer,
     NodeHeartbeatRequest,
     NodeHeartbeatResponse,
+    NodeQuestion,
     RegisterNodeManagerRequest,
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
@@ -54,6 +57,9 @@ from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.declarations import ResourceManagerSettings
 from yarnopp_cli.settings.loading import read_queues
 from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
+from yarnopp_cli.whatif.node import answer
+
+from .node_words import NOW, scheduler_of
 
 OPPORTUNISTIC, GUARANTEED = ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED
 TIMESTAMP = IDENTITY.cluster_timestamp
@@ -106,6 +112,7 @@ class Cluster:
             self.context.silence_seconds = math.inf
         self.rm = ResourceManager(self.context, read_queues)
         self.now = 0.0
+        self.nodes: list[Node] = []
         self.stopped: str | None = None
         self.kept: list[Any] = []
         self.crashes: list[KeepCrash] = []
@@ -189,6 +196,7 @@ class Cluster:
         """A registered node."""
         node = Node(self, name, total or Resource(4096, 4), **more)
         node.register()
+        self.nodes.append(node)
         return node
 
     def master(self, as_user: str = "ada", **context: Any) -> Master:
@@ -212,6 +220,15 @@ class Cluster:
             **context,
         }
         return str(self.ask(SubmitApplicationRequest(ApplicationSubmissionContext(**given))).application_id)
+
+    def explain(self, identifier: str) -> Explanation:
+        """Why it waits: nodes that are asked answer as a real one with their containers would."""
+        call_id = self.send(ExplainRequest(identifier))
+        for node in self.nodes:
+            if node.name in self.context.nodes and self.context.nodes[node.name].questions:
+                for question in node.beat().questions:
+                    node.beat(answers=(node.answer(question),))
+        return self.take(call_id)  # type: ignore[no-any-return]
 
     def app(self, application_id: str) -> ApplicationReport:
         """An application's report."""
@@ -241,6 +258,7 @@ class Node:
     opportunistic: OpportunisticContainersStatus | None = None
     running_applications: tuple[str, ...] = ()
     registered: RegisterNodeManagerResponse | None = None
+    health: dict[str, Any] = field(default_factory=dict)
 
     def register(self, connection: int | None = None) -> RegisterNodeManagerResponse:
         """Register on a new connection, or on the one given."""
@@ -291,7 +309,9 @@ class Node:
                 self.statuses.pop(status.container_id, None)
             else:
                 self.statuses[status.container_id] = status
+        self.health |= {name: more[name] for name in ("healthy", "health_report") if name in more}
         given: dict[str, Any] = {
+            **self.health,
             "node_id": self.name,
             "secret": self.secret,
             "response_id": self.response_id,
@@ -315,6 +335,16 @@ class Node:
         response = self.take(self.send(*statuses, **more))
         assert response is not None, "the heartbeat was not answered at once"
         return response
+
+    def answer(self, question: NodeQuestion) -> NodeAnswer:
+        """The answer of a real node with its containers."""
+        now_ms = TIMESTAMP + round(self.cluster.now * 1000)
+        live = [
+            replace(one, application_id=one.application_id or application_of(one.container_id))
+            for one in self.statuses.values()
+        ]
+        made = scheduler_of(self.total, live, now_ms, self.load())
+        return answer(made, question, NOW)
 
     def unregister(self, *, keep_containers: bool = False) -> None:
         """Say goodbye."""

@@ -13,7 +13,6 @@ from executor.causes import Cause, CauseKind
 from executor.reasons import by_rule
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
 from yarnopp_cli.allocation.opportunistic import OpportunisticContainerAllocator
-from yarnopp_cli.explain.explanations import explain_container, explain_node
 from yarnopp_cli.records.admin_protocol import (
     DrainNodesRequest,
     ResumeNodesRequest,
@@ -24,20 +23,21 @@ from yarnopp_cli.records.explanation import ExplainRequest, Explanation, Reason,
 from yarnopp_cli.records.reports import NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, UpdateContainerRequest
 from yarnopp_cli.records.scheduler_protocol import GetActivitiesRequest
+from yarnopp_cli.records.tracker_protocol import NodeAnswer
 from yarnopp_cli.resourcemanager.entities import RMApp, RMAppAttempt
 from yarnopp_cli.resourcemanager.scheduler.capacity_scheduler import CapacityScheduler
 from yarnopp_cli.views.explain.reasons import text
 
-from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
-from .test_explain import NODE, NOW, NodeSnapshot, codes, commands, run, said, told, wait
+from .node_words import Sight, explain_container, explain_node
+from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, Master, Node, asks, done, queued, status
+from .test_explain import NODE, NOW, codes, commands, run, said, told, wait
 from .test_rm_queues import tree, two
 
 ONE = Resource(100, 1)
 
 
 def explain(cluster: Cluster, identifier: str) -> Explanation:
-    answer: Explanation = cluster.ask(ExplainRequest(identifier))
-    return answer
+    return cluster.explain(identifier)
 
 
 def only(found: Explanation, code: ReasonCode) -> Reason:
@@ -133,26 +133,6 @@ def test_places_in_a_queue_are_by_arrival_where_the_node_told_them_long_ago() ->
     assert explain(cluster, c.id).position == 1 and explain(cluster, d.id).position == 2
     node.beat(done(b), status(c))
     assert explain(cluster, d.id).position == 1
-
-
-@pytest.mark.parametrize(("order", "place"), [("FIFO_BACKFILL", 1), ("FIFO", 3)])
-def test_places_in_a_queue_are_by_the_priority_of_the_application_unless_the_order_is_yarns(
-    order: str, place: int
-) -> None:
-    cluster = Cluster()
-    rm = cluster.context
-    rm.identity = replace(rm.identity, properties={"yopp.nodemanager.opportunistic-queue.policy": order})
-    node = cluster.node(total=Resource(1000, 1))
-    first, urgent = cluster.master(), cluster.master(priority=9)
-    running, *behind = first.allocate(asks(3, ONE, OPPORTUNISTIC)).allocated
-    mine = urgent.allocate(asks(1, ONE, OPPORTUNISTIC)).allocated[0]
-    node.beat(
-        status(running),
-        *(replace(queued(one), queued_at_ms=1000 + n) for n, one in enumerate((*behind, mine))),
-    )
-    found = explain(cluster, urgent.app_id)
-    assert (found.position, found.queue_length) == (place, 3)
-    assert ("BEHIND" in codes(found)) == (place > 1)
 
 
 def test_paused_for_guaranteed_ones() -> None:
@@ -323,7 +303,7 @@ def test_a_node_that_is_unhealthy_silent_or_gone() -> None:
     cluster.lose(node.connection)
     assert "h1:1 is UNHEALTHY" in told(explain(cluster, "h1:1"))
     node.beat(status(one), healthy=True)
-    lost = explain_container(run(1), NodeSnapshot(replace(NODE, state=NodeState.LOST), []), NOW)
+    lost = explain_container(run(1), Sight(replace(NODE, state=NodeState.LOST), []), NOW)
     assert only(lost, ReasonCode.NODE_LOST) and commands(lost) == ["yopp up"] and not lost.satisfiable
 
 
@@ -331,8 +311,8 @@ def test_the_start_of_a_silent_node_is_offered_to_what_waits_there() -> None:
     silent = replace(NODE, connected=False)
     paused = run(2, state=ContainerState.PAUSED, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.MAKE_ROOM))
     for one in (wait(1, 1), paused):
-        assert commands(explain_container(one, NodeSnapshot(silent, [one]), NOW))[0] == "yopp nm start 1"
-        assert "yopp nm start 1" not in commands(explain_container(one, NodeSnapshot(NODE, [one]), NOW))
+        assert commands(explain_container(one, Sight(silent, [one]), NOW))[0] == "yopp nm start 1"
+        assert "yopp nm start 1" not in commands(explain_container(one, Sight(NODE, [one]), NOW))
 
 
 def test_the_rest_of_the_machine_is_busy() -> None:
@@ -341,7 +321,7 @@ def test_the_rest_of_the_machine_is_busy() -> None:
         NODE, opportunistic=OpportunisticContainersStatus(queue_capacity=10, queued=1, lent_vcores=-2)
     )
     one = wait(1, 1)
-    sight = NodeSnapshot(pressed, [one])
+    sight = Sight(pressed, [one])
     found = explain_container(one, sight, NOW)
     reason = only(found, ReasonCode.PRESSURE)
     assert (reason.needs, reason.free, reason.total) == (1, 0, 2) and not found.estimated_start_ms
@@ -352,11 +332,11 @@ def test_the_rest_of_the_machine_is_busy() -> None:
     assert "First in its queue is 1.c1: it waits until that is over." in told(explain_node(sight, NOW))
     stalls = replace(pressed, opportunistic=replace(pressed.opportunistic, lent_vcores=0, lent_memory=-4096))
     only_memory = "busy: 0 MB of memory are left to opportunistic containers."
-    assert only_memory in told(explain_container(one, NodeSnapshot(stalls, [one]), NOW))
-    assert only_memory in told(explain_node(NodeSnapshot(stalls, [one]), NOW))
+    assert only_memory in told(explain_container(one, Sight(stalls, [one]), NOW))
+    assert only_memory in told(explain_node(Sight(stalls, [one]), NOW))
     yields = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_CPU, cores=2))
     yields = replace(yields, state=ContainerState.PAUSED)
-    found = explain_container(yields, NodeSnapshot(pressed, [yields]), NOW)
+    found = explain_container(yields, Sight(pressed, [yields]), NOW)
     assert codes(found) == ["PRESSURE"] and "It resumes by itself when that is over." in told(found)
 
 
@@ -366,7 +346,7 @@ def test_it_is_not_the_time_of_day_for_opportunistic_containers() -> None:
     )
     closed = replace(NODE, opportunistic=status)
     one = wait(1, 1)
-    sight = NodeSnapshot(closed, [one])
+    sight = Sight(closed, [one])
     found = explain_container(one, sight, NOW)
     assert only(found, ReasonCode.WINDOW).at_ms == NOW + 3_600_000 and not found.estimated_start_ms
     assert "do not run before 2" in told(found) and ": yopp.nodemanager.opportunistic.window" in told(found)
@@ -375,10 +355,10 @@ def test_it_is_not_the_time_of_day_for_opportunistic_containers() -> None:
     assert codes(explain_node(sight, NOW)) == ["WINDOW"]
     stands = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_WINDOW, until_ms=NOW + 60_000))
     stands = replace(stands, state=ContainerState.PAUSED)
-    found = explain_container(stands, NodeSnapshot(closed, [stands]), NOW)
+    found = explain_container(stands, Sight(closed, [stands]), NOW)
     assert codes(found) == ["WINDOW"] and "It resumes by itself when that is over." in told(found)
     guaranteed = replace(wait(3, 1), execution_type=ExecutionType.GUARANTEED)
-    assert codes(explain_container(guaranteed, NodeSnapshot(closed, [guaranteed]), NOW)) != ["WINDOW"]
+    assert codes(explain_container(guaranteed, Sight(closed, [guaranteed]), NOW)) != ["WINDOW"]
 
 
 def test_a_node_that_is_full_of_guaranteed_ones_or_of_waiting_ones() -> None:
@@ -446,3 +426,65 @@ def test_a_rule_nobody_has_heard_of_is_explained_by_the_reason_that_it_returns(
     (activity,) = cluster.ask(GetActivitiesRequest(master.app_id)).applications
     (request,) = activity.requests
     assert rule in (request.limit, request.nodes[0].reason)
+
+
+def waiting_behind_one() -> tuple[Cluster, Node, Master]:
+    """One container runs, one queues."""
+    cluster = Cluster()
+    node = cluster.node(total=Resource(1000, 1))
+    master = cluster.master()
+    first, second = master.allocate(asks(2, ONE, OPPORTUNISTIC)).allocated
+    node.beat(status(first), queued(second))
+    return cluster, node, master
+
+
+def test_a_node_that_does_not_answer_in_time_is_unknown_and_nothing_else_waits_for_it() -> None:
+    cluster, node, master = waiting_behind_one()
+    held = node.send(wait_ms=10_000)
+    asked = cluster.send(ExplainRequest(master.app_id))
+    response = node.take(held)
+    assert response is not None and len(response.questions) == 1, "it hears of the question at once"
+    assert cluster.ask(GetActivitiesRequest(master.app_id)).applications
+    cluster.at(1.9)
+    assert not cluster.answered(asked)
+    cluster.at(2.0)
+    found = cluster.take(asked)
+    assert codes(found) == ["UNKNOWN"] and "its node has not said why within 2 s" in told(found)
+    assert not found.start and found.satisfiable
+    node.beat(answers=(NodeAnswer(response.questions[0].number, waiting=9),))  # too late, and heard by nobody
+    failed = cluster.send(ExplainRequest(master.app_id))
+    (question,) = node.beat().questions
+    node.beat(answers=(NodeAnswer(question.number, failed="no more processes"),))
+    assert codes(cluster.take(failed)) == ["UNKNOWN"], "it is not concluded from what it lacks"
+
+
+def test_who_has_gone_is_not_answered_and_another_node_answers_for_nobody() -> None:
+    cluster, node, master = waiting_behind_one()
+    other = cluster.node("h2:1")
+    asked = cluster.send(ExplainRequest(master.app_id), connection=77)
+    (question,) = node.beat().questions
+    other.beat(answers=(NodeAnswer(question.number, waiting=9),))
+    assert not cluster.answered(asked)
+    cluster.lose(77)
+    node.beat(answers=(node.answer(question),))
+    cluster.at(3.0)
+    assert not cluster.answered(asked)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_the_order_and_a_rule_of_the_node_are_those_that_the_node_says(
+    place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ResourceManager knows neither: it tells what it is told."""
+    cluster, node, _ = waiting_behind_one()
+    rule = by_rule("MAX_RUNNING", "at most 1 opportunistic container runs here")
+    (second,) = (one for one in cluster.containers().values() if one.state is ContainerState.SCHEDULED)
+    asked = cluster.send(ExplainRequest(second.container_id))
+    (question,) = node.beat().questions
+    status_of = replace(queued(second), position=place, why=(rule,))
+    node.beat(answers=(NodeAnswer(question.number, (status_of,), 2),))
+    found = cluster.take(asked)
+    assert codes(found) == ["MAX_RUNNING"] and (found.position, found.queue_length) == (place, 2)
+    assert "but at most 1 opportunistic container runs here" in told(found) and "any moment" not in told(
+        found
+    )

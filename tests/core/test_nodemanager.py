@@ -35,6 +35,8 @@ from yarnopp_cli.machine import tokens
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from yarnopp_cli.nodemanager.events import (
     AnnounceReady,
+    AnswerByCopy,
+    CopyAnswered,
     NodeStopRequested,
 )
 from yarnopp_cli.nodemanager.machine import NodeManager
@@ -57,8 +59,10 @@ from yarnopp_cli.records.tracker_protocol import (
     ContainerToStart,
     ContainerToUpdate,
     LaunchTemplate,
+    NodeAnswer,
     NodeHeartbeatRequest,
     NodeHeartbeatResponse,
+    NodeQuestion,
     RegisterNodeManagerRequest,
     RegisterNodeManagerResponse,
     TaskToStart,
@@ -298,6 +302,16 @@ def test_the_first_measurement_of_a_node_is_told_at_once(node: World) -> None:
         node.tell(happened.UsageSampled({}, ResourceUtilization(megabytes, 0.5)))
     (beat,) = beats(node.commands[before:])
     assert beat.node_utilization == ResourceUtilization(700, 0.5)
+
+
+def test_a_question_is_answered_by_a_copy_and_the_answer_told_at_once(node: World) -> None:
+    question = NodeQuestion(7, "application_1_0001")
+    assert of(AnswerByCopy, node.answer(questions=(question,))) == [AnswerByCopy(question)]
+    told = NodeAnswer(7, waiting=3)
+    (beat,) = beats(node.tell(CopyAnswered(told)))
+    assert beat.answers == (told,)
+    node.answer()
+    assert all(not beat.answers for beat in beats(node.answer())), "once"
 
 
 def test_the_rm_may_hold_the_heartbeat_of_a_node_without_containers_for_three_intervals(node: World) -> None:

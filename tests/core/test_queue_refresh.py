@@ -18,7 +18,7 @@ from yarnopp_cli.records.client_protocol import (
     GetQueueInfoRequest,
     UpdateApplicationTimeoutsRequest,
 )
-from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
+from yarnopp_cli.records.explanation import Explanation, ReasonCode
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.settings.queues import QUEUE_PREFIX as PREFIX
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
@@ -43,7 +43,7 @@ def paths(cluster: Cluster) -> list[str]:
 
 
 def explained(cluster: Cluster, name: str) -> Explanation:
-    return cluster.ask(ExplainRequest(name))  # type: ignore[no-any-return]
+    return cluster.explain(name)  # type: ignore[no-any-return]
 
 
 def test_queues_come_and_go_and_applications_stay_where_they_are() -> None:

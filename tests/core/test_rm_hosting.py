@@ -31,7 +31,7 @@ from yarnopp_cli.records.client_protocol import (
     KillApplicationRequest,
     UpdateApplicationPriorityRequest,
 )
-from yarnopp_cli.records.explanation import ExplainRequest, Explanation
+from yarnopp_cli.records.explanation import Explanation
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.records.job_protocol import (
     GetJobRequest,
@@ -592,7 +592,7 @@ def test_explain_counts_the_tasks_that_a_jobs_bound_holds_back() -> None:
     job, free = Job(cluster, 5, max_running=2), Job(cluster, 5)
 
     def held_back(one: Job) -> tuple[int, int]:
-        found: Explanation = cluster.ask(ExplainRequest(one.id))
+        found: Explanation = cluster.explain(one.id)
         assert found.waits is False or one is free
         told = "3 more tasks wait until others end: at most 2 may have a container (--max-running)."
         assert (told in sentences(found)) is (found.held_back == 3)

@@ -16,7 +16,7 @@ from executor.records import (
 )
 from yarnopp_cli.errors import InvalidIdError, InvalidResourceRequestError, NodeNotFoundError
 from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
-from yarnopp_cli.records.explanation import ExplainRequest, ReasonKind
+from yarnopp_cli.records.explanation import ReasonKind
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerLaunchContext
@@ -397,7 +397,7 @@ def test_a_node_that_misses_heartbeats_is_told_to_be_silent_long_before_it_expir
     assert seen() == ("RUNNING", True, "")
     cluster.at(cluster.now + 4.1)
     assert seen() == ("RUNNING", False, "no heartbeat for 7 s")
-    (reason,) = cluster.ask(ExplainRequest(node.name)).reasons
+    (reason,) = cluster.explain(node.name).reasons
     assert (reason.kind, reason.detail) == (ReasonKind.SILENT, "no heartbeat for 7 s")
     node.beat()
     assert seen() == ("RUNNING", True, "")

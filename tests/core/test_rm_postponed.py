@@ -10,7 +10,7 @@ import pytest
 from executor.records import ContainerState
 from yarnopp_cli.errors import ApplicationNotFoundError, NotYetSupportedError, UsageError
 from yarnopp_cli.records.client_protocol import KillApplicationRequest
-from yarnopp_cli.records.explanation import ExplainRequest, ReasonCode, ReasonKind
+from yarnopp_cli.records.explanation import ReasonCode, ReasonKind
 from yarnopp_cli.records.job_protocol import StopJobRequest, SubmitApplicationRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import ANY_END, FAILED, OK, ApplicationSubmissionContext
@@ -392,7 +392,7 @@ def test_explain_says_why_and_until_when() -> None:
             deadline_at_ms=TIMESTAMP + 10_800_000,
         ),
     )
-    found = cluster.ask(ExplainRequest(job.id))
+    found = cluster.explain(job.id)
     assert [one.kind for one in found.reasons] == [ReasonKind.BEGINS_AT, ReasonKind.AFTER]
     assert {one.code for one in found.reasons} == {ReasonCode.NOT_BEGUN}
     assert found.waits and found.satisfiable and found.state == "ACCEPTED"

@@ -9,7 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from executor.records import ContainerExitStatus, Resource
-from yarnopp_cli.records.explanation import ExplainRequest
 from yarnopp_cli.records.requests import Container
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 
@@ -45,7 +44,7 @@ def busy(
 
 def reasons(cluster: Cluster, master: Master) -> list[str]:
     """The codes of the reasons for which its requests wait."""
-    return [one.code for one in cluster.ask(ExplainRequest(master.app_id)).reasons]
+    return [one.code for one in cluster.explain(master.app_id).reasons]
 
 
 def test_a_queue_below_its_share_gets_it_back_and_not_more() -> None:

@@ -94,6 +94,33 @@ def test_the_first_and_the_last_start_when_it_was_said(cluster: Yopp, basis: str
     assert report["waitedSinceSubmitMs"]["max"] == max(one["waitedSinceSubmitMs"] for one in waited)
 
 
+def test_the_place_is_the_same_whoever_is_asked_and_comes_true_where_the_shortest_goes_first() -> None:
+    """`ps`, and `explain` of the container, of its application and of the node."""
+    with a_yopp(Yopp) as program:
+        order = "-Dyopp.nodemanager.opportunistic-queue.policy=SHORTEST_FIRST"
+        program("up", "--vcores", "1", "--memory", "1024", order)
+        submit(program, "-O", "--expect", "4s", "sleep", "4")
+        long, short = (submit(program, "-O", "--expect", each, "sleep", "1") for each in ("300s", "1s"))
+        wait_until(
+            lambda: len([one for one in program.containers() if one["yopp"]["position"]]) == 2,
+            what="two wait",
+        )
+        for app, place in ((short, 1), (long, 2)):
+            (one,) = program.containers("--app", app)
+            told = [program.json("explain", name)["explain"] for name in (app, one["id"])]
+            assert [one["yopp"]["position"], *(each["position"] for each in told)] == [place] * 3
+            assert {each["queueLength"] for each in told} == {2}
+            (estimate,) = {round(each["estimatedStart"], -3) for each in told[:1]}
+            assert abs(told[1]["estimatedStart"] - estimate) < 1500
+        node = program.json("explain", "45454")["explain"]
+        assert dotted(program.containers("--app", short)[0]["id"]) in node["sentence"]
+        program("wait", short, long)
+        first, second = (
+            program.containers("-a", "--app", app)[0]["yopp"]["startedAt"] for app in (short, long)
+        )
+        assert first < second
+
+
 def test_an_application_with_queued_containers_says_the_numbers_itself(cluster: Yopp) -> None:
     app = submit(cluster, "-n", "14", "-O", "--expect", "60s", "sleep", "60")
     first = full(cluster, app, 10)[0]

@@ -123,24 +123,10 @@ class LocalClient:
         return self.ask(request, timeout=DEFAULT_TIMEOUT + request.wait_ms / 1000)
 
     def explain(self, identifier: str) -> Explanation:
-        """Why an application, a container or a node waits: a container by the figures of its node, the others
-        as the RM sees them. Raises the error of the kind that is not found."""
-        if not identifier.startswith("container_"):
-            from ..records.explanation import ExplainRequest
+        """Why an application, a container or a node waits. Raises the error of the kind that is not found."""
+        from ..records.explanation import ExplainRequest
 
-            return self.ask(ExplainRequest(identifier))
-        from ..clock import now_ms
-        from ..explain.explanations import explain_container
-        from ..explain.snapshot import snapshots
-
-        # A node's queue changes more often than the node reports to the ResourceManager.
-        nodes = self.nodes()
-        known = self.containers(rm.GetContainersRequest(finished=True), nodes=nodes)
-        report = next((one for one in known if one.container_id == identifier), None)
-        if report is None:
-            report = self.container(identifier)
-        here = snapshots(nodes, known).get(report.node_id)
-        return explain_container(report, here, now_ms())
+        return self.ask(ExplainRequest(identifier))
 
     # -- applications ------------------------------------------------------------------------------------------
 

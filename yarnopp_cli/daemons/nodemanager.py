@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from executor.core.events import RecoveryCompleted
 from executor.core.limits import period_and_quota
 from executor.driver import Driver
@@ -43,10 +45,12 @@ from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from ..machine.calls import Reply, ReplyError, StopDaemon
 from ..nodemanager.events import (
     AnnounceReady,
+    AnswerByCopy,
     CallUpstream,
     CloseUpstream,
     Command,
     ConnectUpstream,
+    CopyAnswered,
     Event,
     NodeStopRequested,
     StorePipelines,
@@ -59,6 +63,7 @@ from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId, is_container_id
 from ..records.reports import ON_DEMAND, STAY
+from ..records.tracker_protocol import NodeAnswer, NodeQuestion
 from ..rpc.methods import NM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.declarations import (
@@ -158,6 +163,7 @@ class NodeManagerDaemon:
         )
         bounds = bounds_of(configuration.settings(IpcSettings))
         self._server = RpcServer(NM_METHODS, self._driver.post, bounds=bounds)
+        self._copies: set[asyncio.Task[None]] = set()
         self._upstreams = Upstreams(process.run_dir.rm_socket, self._from_upstream)
         most = configuration.settings(DaemonSettings).restart_max_tries
         self._watcher = Watcher(process, most, lambda told: None)  # the restarted RM records the restart
@@ -245,8 +251,27 @@ class NodeManagerDaemon:
                 self._watcher.look(["rm"])
             case StopDaemon():
                 self._process.stop(command.reason)
+            case AnswerByCopy():
+                copy = asyncio.create_task(self._answer_by_copy(command.question))
+                self._copies.add(copy)
+                copy.add_done_callback(self._copies.discard)
             case _:
                 self._executor.perform(command)
+
+    async def _answer_by_copy(self, question: NodeQuestion) -> None:
+        """Let a copy of this process answer a question of the ResourceManager."""
+        from .copies import ask_copy  # few nodes are asked anything
+
+        def answer() -> NodeAnswer:
+            from ..whatif.node import answer
+
+            return answer(self.machine.scheduler, question, time.monotonic())
+
+        try:
+            found = msgspec.json.decode(await ask_copy(answer), type=NodeAnswer)
+        except (OSError, msgspec.MsgspecError) as error:
+            found = NodeAnswer(question.number, failed=str(error))
+        self._driver.post(CopyAnswered(found))
 
     def _answer(self, command: Reply | ReplyError) -> None:
         """Send an answer to the server from which the call came; the other servers ignore it."""
@@ -322,6 +347,8 @@ class NodeManagerDaemon:
         """Remove all files and cgroups, except while containers keep running, and after a crash: then the
         next NodeManager needs them."""
         self._driver.close()
+        for copy in self._copies:
+            copy.cancel()
         self._upstreams.close()
         await self._web.close()
         await self._server.close()

@@ -1,5 +1,6 @@
-"""Expected running times, and from them when waiting containers may start, computed from a cluster's reports.
-Pure.
+"""Expected running times, and from them when requests that have no container yet may be served. Pure.
+
+A node itself says when the containers start that wait there (``whatif/node.py``).
 
 The declared running time of a container takes precedence over measurements: the median of its application's
 ended containers, else that of those on its node, else that of all. The remaining time of a running container
@@ -18,7 +19,6 @@ from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import (
     BASES,
-    BY_NODE,
     DECLARED,
     OF_ALL,
     OF_APPLICATION,
@@ -27,10 +27,9 @@ from ..records.explanation import (
     Expected,
     Reason,
     Start,
-    Unknown,
-    UnknownStart,
 )
 from ..records.reports import ContainerReport
+from ..records.tracker_protocol import ExpectedTimes
 from .snapshot import NodeSnapshot, needs_of
 
 BEYOND_MS = 1000
@@ -68,6 +67,13 @@ class Durations:
             return Expected(begun, OF_RUNNING)
         return usual
 
+    def of_node(self, application_ids: Iterable[str], node_id: str) -> tuple[ExpectedTimes, ...]:
+        """The same for each of these applications, and any other one, on a node."""
+        return tuple(
+            ExpectedTimes(one, self.of_task(0, one, node_id), self._usual(0, one, node_id))
+            for one in ("", *application_ids)
+        )
+
     def usual(self, report: ContainerReport) -> Expected:
         """The same before anything of its application has begun."""
         return self._usual(report.duration_hint_ms, report.application_id, report.node_id)
@@ -97,11 +103,11 @@ def ran_ms(report: ContainerReport, now_ms: int) -> int:
     return max(0, until - report.started_at_ms - report.stood_ms)
 
 
-def beyond(one: ContainerReport, expected: Expected, now_ms: int) -> bool:
-    """Whether a container has run so much longer than other applications' containers that their median does
-    not apply to it.
+def is_beyond(expected: Expected, ran: float) -> bool:
+    """Whether a container has run so much longer than other applications' containers, ``ran`` milliseconds, that their
+    median does not apply to it.
     """
-    return expected.basis in (OF_NODE, OF_ALL) and ran_ms(one, now_ms) > 2 * expected.ms + BEYOND_MS
+    return expected.basis in (OF_NODE, OF_ALL) and ran > 2 * expected.ms + BEYOND_MS
 
 
 # -- the order of starts -------------------------------------------------------------------------------------
@@ -145,7 +151,7 @@ def future_of(
     ends, waiting = [], []
     for one in running:
         expected, usual = durations.of(one), durations.usual(one)
-        if not one.is_am and usual.ms and not beyond(one, usual, now_ms):
+        if not one.is_am and usual.ms and not is_beyond(usual, ran_ms(one, now_ms)):
             ran = ran_ms(one, now_ms)
             left = 0 if one.state is ContainerState.KILLING else remaining(expected.ms, ran)
             # What only says how long it has run already is no reason to expect its end now.
@@ -212,54 +218,3 @@ def weaker(one: Expected, other: Expected) -> Expected:
     if not one.basis or not other.basis:
         return other if other.basis else one
     return other if BASES.index(other.basis) >= BASES.index(one.basis) else one
-
-
-def first_and_last(here: NodeSnapshot, ids: Sequence[str], now_ms: int) -> tuple[Start | None, Start | None]:
-    """When the first and the last of some containers that wait at a node will probably start or resume; None
-    where there is no estimate. Where no running times are known, their share of the node's own estimate for
-    its queue.
-    """
-    first, last = ids[0], ids[-1]
-    lanes = {here.node.node_id: queue_of(here, durations_of([here], here.finished, now_ms), now_ms)}
-    found = dict(starts(lanes, {}, frozenset((first, last))))
-    if found:
-        return found.get(first), found.get(last)
-    wait, line = here.node.opportunistic.estimated_queue_wait_ms, [one.container_id for one in here.line]
-    if wait <= 0 or here.finished or any(one.duration_hint_ms for one in here.live) or first not in line:
-        return None, None
-    places = (line.index(first) + 1, line.index(last) + 1)
-    by_node = [Start(round(wait * place / (len(line) + 1)), Expected(0, BY_NODE)) for place in places]
-    return by_node[0], by_node[1]
-
-
-def start_of(report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Start | None:
-    """When a container that waits at a node will probably start or resume; None where there is no estimate."""
-    if report.execution_type is ExecutionType.OPPORTUNISTIC and here.pressed:
-        return None
-    return first_and_last(here, [report.container_id], now_ms)[0]
-
-
-def beyond_expected(here: NodeSnapshot, now_ms: int) -> Unknown | None:
-    """The first container on a node that has run far beyond its expected time; None if there is none."""
-    durations = Durations(here.finished)
-    for one in here.running:
-        expected = durations.usual(one)
-        if not one.is_am and beyond(one, expected, now_ms):
-            return Unknown(UnknownStart.BEYOND_EXPECTED, one.container_id, ran_ms(one, now_ms), expected)
-    return None
-
-
-def unknown_while_pressed(here: NodeSnapshot) -> Unknown:
-    """Why there is no estimate for opportunistic containers on a node under pressure."""
-    closed = here.node.opportunistic.closed_until_ms > 0
-    return Unknown(UnknownStart.WINDOW_CLOSED if closed else UnknownStart.OTHER_PROGRAMS)
-
-
-def why_unknown(report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Unknown:
-    """Why there is no estimate for the start of a container that waits at a node."""
-    if here.pressed:
-        return unknown_while_pressed(here)
-    if (told := beyond_expected(here, now_ms)) is not None:
-        return told
-    known = Durations(here.finished).of(report).ms
-    return Unknown(UnknownStart.DURATION_OF_OTHERS if known else UnknownStart.NO_DURATION)

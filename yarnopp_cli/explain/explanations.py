@@ -38,20 +38,8 @@ from ..records.reports import (
     NodeState,
     plain_diagnostics,
 )
-from .estimates import (
-    Asked,
-    Durations,
-    beyond_expected,
-    durations_of,
-    first_and_last,
-    future_of,
-    queue_of,
-    start_of,
-    starts,
-    unknown_while_pressed,
-    why_unknown,
-)
-from .reasons import MOST_NAMED, never_here, why_paused, why_queued, why_takes_nothing, why_waits
+from .estimates import Asked, Durations, durations_of, future_of, queue_of, starts
+from .reasons import MOST_NAMED, why_takes_nothing, why_waits
 from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit, unpromised
 
 MOST_NODES = 3
@@ -60,6 +48,8 @@ LATE_MS = 3000
 """A container that was granted this long ago and has not started is reported."""
 _STAND = (*PAUSED, ContainerState.PAUSING)
 _STOPPED = (ReasonKind.SILENT, ReasonKind.EXPIRED, ReasonKind.SHUT_DOWN)
+_OF_NODE = (ReasonKind.MACHINE_BUSY, ReasonKind.WINDOW_CLOSED, ReasonKind.NEXT)
+"""Reasons of a container that its node has told already."""
 _VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
 
 
@@ -108,13 +98,13 @@ def explain_container(report: ContainerReport, here: NodeSnapshot | None, now_ms
         end = Suggestion(Act.KILL_APPLICATION, report.application_id)
         return replace(found, since_ms=report.allocated_at_ms, actions=(*_start_nodes(reasons), end))
     if report.state is ContainerState.SCHEDULED:
-        return _queued(found, report, here, now_ms)
-    return _paused(found, report, here, now_ms) if report.state in PAUSED else found
+        return _queued(found, report, here)
+    return _paused(found, report, here) if report.state in PAUSED else found
 
 
-def _queued(found: Explanation, report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Explanation:
-    satisfiable = never_here(report, here) is None
-    start = start_of(report, here, now_ms) if satisfiable else None
+def _queued(found: Explanation, report: ContainerReport, here: NodeSnapshot) -> Explanation:
+    satisfiable = _can_start(report)
+    start, unknown = _start_of(report, here)
     group = _group([report], here, found.reasons)
     return replace(
         found,
@@ -128,18 +118,18 @@ def _queued(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
         groups=(group,),
         start=start,
         last=start,
-        unknown=why_unknown(report, here, now_ms) if satisfiable and start is None else None,
+        unknown=unknown if satisfiable else None,
         actions=(*_start_nodes(found.reasons), *_ways_out(report, here)),
         node=here.node,
     )
 
 
-def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Explanation:
+def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot) -> Explanation:
     reason, start, act = found.reasons[0], None, Act.PROMOTE_UNDER_PRESSURE
     if reason.kind is ReasonKind.BY_PERSON:
         act = Act.RESUME_CONTAINER
     elif reason.resumed or reason.kind in (ReasonKind.MADE_ROOM, ReasonKind.NODE_RESIZED):
-        start, act = start_of(report, here, now_ms), Act.PROMOTE_PAUSED
+        start, act = _start_of(report, here)[0], Act.PROMOTE_PAUSED
     helps = act is not Act.PROMOTE_PAUSED or can_promise(here.node, report.resource)
     return replace(
         found,
@@ -155,6 +145,19 @@ def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
     )
 
 
+def _can_start(report: ContainerReport) -> bool:
+    """Whether a container that waits at a node could ever start there."""
+    return not any(one.code == ReasonCode.TOO_BIG for one in report.why)
+
+
+def _start_of(report: ContainerReport, here: NodeSnapshot) -> tuple[Start | None, Unknown | None]:
+    """When a container that waits at a node will probably start or resume, or why that is unknown."""
+    if here.answer is None:
+        return None, None
+    start = here.answer.starts.get(report.container_id)
+    return start, here.answer.unknown if start is None else None
+
+
 def _group(mine: Sequence[ContainerReport], here: NodeSnapshot, reasons: Iterable[Reason]) -> Group:
     """Containers of one application that wait at one node for the same reasons."""
     first = mine[0]
@@ -168,8 +171,8 @@ def _group(mine: Sequence[ContainerReport], here: NodeSnapshot, reasons: Iterabl
         here.node.total,
         tuple(reasons),
         all(one.resource == first.resource for one in mine),
-        here.queue.get(first.container_id, first.position),
-        len(here.queued),
+        first.position,
+        here.waiting,
     )
 
 
@@ -207,10 +210,9 @@ def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
     types = Counter(one.execution_type.value for one in here.running)
     start = last = None
     if queue:
-        lacks = [one for one in why_queued(queue[0], here, 0) if one.kind is ReasonKind.SHORT]
+        lacks = [one for one in why_waits(queue[0], here) if one.kind not in _OF_NODE and one not in reasons]
         reasons, groups = [*reasons, *lacks], (_group(queue[:1], here, lacks),)
-        if not here.pressed:
-            start, last = first_and_last(here, list(here.queue), now_ms)
+        start, last = (_start_of(one, here)[0] for one in (queue[0], _last(queue)))
     return Explanation(
         node.node_id,
         "node",
@@ -220,7 +222,7 @@ def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
         satisfiable=node.state in (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING),
         waits=bool(queue),
         reasons=tuple(reasons),
-        queue_length=len(queue),
+        queue_length=here.waiting,
         queue_limit=queue_limit(node),
         groups=groups,
         start=start,
@@ -285,16 +287,13 @@ def _silent_nodes(app: ApplicationSnapshot) -> dict[str, Reason]:
 def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
     """Explain an application."""
     queued, paused = _by_node(app, (ContainerState.SCHEDULED,)), _by_node(app, _STAND)
-    groups = [
-        _group(mine, here, why_queued(mine[0], here, here.queue[mine[0].container_id] - 1))
-        for here, mine in queued[:MOST_NODES]
-    ]
+    groups = [_group(mine, here, why_waits(mine[0], here)) for here, mine in queued[:MOST_NODES]]
     for here, mine in paused[:MOST_NODES]:
         alike: dict[str, list[ContainerReport]] = {}
         for one in mine:
             alike.setdefault(one.cause.kind if one.cause is not None else "", []).append(one)
         for several in alike.values():
-            reason = replace(why_paused(several, here), where=here.node.node_id)
+            reason = replace(why_waits(several[0], here)[0], number=len(several), where=here.node.node_id)
             groups.append(replace(_group(several, here, (reason,)), position=0))
     silent = _silent_nodes(app)
     found = [*app.master, *silent.values()]
@@ -309,7 +308,7 @@ def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
     found += [reason for ask in app.asked for reason in ask.reasons]
     reasons = list(dict.fromkeys(found))
     impossible = [any(one.code in _VAIN for one in ask.reasons) for ask in app.asked]
-    impossible += [never_here(one, here) is not None for here, mine in queued for one in mine]
+    impossible += [not _can_start(one) for _, mine in queued for one in mine]
     start, last, unknown = _when(app, queued, now_ms)
     times = [one.waited_ms(one.eligible_at_ms, now_ms) for _, mine in queued for one in mine]
     times += [now_ms - one.asked_ms for one in app.asked if one.asked_ms]
@@ -353,10 +352,15 @@ def _by_node(app: ApplicationSnapshot, states: Sequence[ContainerState]) -> list
     """
     found = []
     for here in app.nodes:
-        mine = [one for one in app.containers if one.node_id == here.node.node_id and one.state in states]
-        places = {one.container_id: (here.queue.get(one.container_id, 0), one.container_id) for one in mine}
-        found.append((here, sorted(mine, key=lambda one: places[one.container_id])))
+        known = (*here.queued, *here.paused, *here.live)
+        mine = dict.fromkeys(one for one in known if one.application_id == app.id and one.state in states)
+        found.append((here, list(mine)))
     return sorted((pair for pair in found if pair[1]), key=lambda pair: -len(pair[1]))
+
+
+def _last(queue: Sequence[ContainerReport]) -> ContainerReport:
+    """The last of those that wait, as its node says."""
+    return max(queue, key=lambda one: one.position)
 
 
 def _when(
@@ -365,28 +369,27 @@ def _when(
     """When the first and the last waiting container may start, or why there is no estimate; all None where
     nothing waits, or the reasons already say that it can never start.
     """
-    durations = durations_of(app.nodes, app.finished, now_ms)
-    ids = [one.container_id for _, mine in queued for one in mine]
     hopeful = [ask for ask in app.asked if ask.nodes and not ask.limited]
-    total = len(ids) + sum(ask.number for ask in app.asked)
-    if not ids and (not hopeful or any(ask.limited for ask in app.asked)):
+    if not queued and (not hopeful or any(ask.limited for ask in app.asked)):
         return None, None, None
     pressed = [here for here in app.nodes if here.pressed]
-    found = _race(app, hopeful, durations, now_ms, ExecutionType.GUARANTEED)
+    durations = durations_of(app.nodes, app.finished, now_ms)
+    asked = _race(app, hopeful, durations, now_ms, ExecutionType.GUARANTEED)
     if not pressed:
-        found += _race(app, hopeful, durations, now_ms, ExecutionType.OPPORTUNISTIC, ids)
+        asked += _race(app, hopeful, durations, now_ms, ExecutionType.OPPORTUNISTIC)
+    ends = [(_start_of(mine[0], here), _start_of(_last(mine), here)) for here, mine in queued]
+    known = [start for pair in ends for start, _ in pair if start is not None]
+    found = known + asked
     if found:
         first, last = min(found, key=lambda one: one.in_ms), max(found, key=lambda one: one.in_ms)
-        return first, last if len(found) == total else None, None
-    first_queued = [(mine[0], here) for here, mine in queued[:1]]
-    if first_queued and total == 1 and (alone := start_of(*first_queued[0], now_ms)) is not None:
-        return alone, alone, None
-    if pressed:
-        return None, None, unknown_while_pressed(pressed[0])
-    if first_queued:
-        return None, None, why_unknown(*first_queued[0], now_ms)
-    told = [one for here in app.nodes if (one := beyond_expected(here, now_ms)) is not None]
-    return None, None, told[0] if told else Unknown(UnknownStart.NO_DURATION)
+        every = all(start is not None for pair in ends for start, _ in pair)
+        complete = every and len(asked) == sum(ask.number for ask in app.asked)
+        return first, last if complete else None, None
+    unknown = [why for (_, why), _ in ends if why is not None]
+    if pressed and not unknown:
+        closed = pressed[0].node.opportunistic.closed_until_ms > 0
+        unknown = [Unknown(UnknownStart.WINDOW_CLOSED if closed else UnknownStart.OTHER_PROGRAMS)]
+    return None, None, unknown[0] if unknown else Unknown(UnknownStart.NO_DURATION)
 
 
 def _race(
@@ -395,13 +398,12 @@ def _race(
     durations: Durations,
     now_ms: int,
     kind: ExecutionType,
-    ids: Sequence[str] = (),
 ) -> list[Start]:
-    """The starts of the queued containers ``ids``, and after them of requests of one type; earlier requests
-    of other applications come first. For guaranteed ones, what opportunistic containers hold counts as free.
+    """The starts of requests of one type; earlier requests of other applications come first. For guaranteed ones, what
+    opportunistic containers hold counts as free.
     """
     wanted = [one for one in hopeful if one.kind is kind]
-    if not wanted and not ids:
+    if not wanted:
         return []
     lanes: dict[str, Node] = {}
     for here in app.nodes:
@@ -412,8 +414,7 @@ def _race(
             lanes[here.node.node_id] = future_of(unpromised(here.node), holders, (), durations, now_ms)
     before = {f"before {place}": one for place, one in enumerate(app.ahead) if one.kind is kind}
     asks = {f"ask {place}": one for place, one in enumerate(wanted)}
-    keys = frozenset((*ids, *asks))
-    return [one for _, one in starts(lanes, before | asks, keys)]
+    return [one for _, one in starts(lanes, before | asks, frozenset(asks))]
 
 
 def _application_actions(

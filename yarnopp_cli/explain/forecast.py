@@ -8,26 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from executor.causes import CauseKind
-from executor.light import Record
-from executor.reasons import beside_master
+from executor.light import Record, replace
+from executor.reasons import beside_master, lacking, too_big
 from executor.records import PREEMPTION_STATUSES, ContainerState, ExecutionType, Resource
 
-from ..records.explanation import Reason, unusable
+from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind, unusable
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from ..records.requests import ANY
-from .reasons import why_queued
+from .reasons import KEPT, MOST_NAMED, window_closed
 from .snapshot import (
     NodeSnapshot,
     Picture,
     can_promise,
+    holders_of,
     needs_of,
     queue_limit,
     snapshots,
     waits_for_room,
 )
+
+Amounts = tuple[Resource, Resource, Resource]
 
 
 @dataclass(slots=True)
@@ -325,3 +329,92 @@ def disturbed(before: Sequence[ContainerReport], promoted: Sequence[str]) -> tup
         and one.execution_type is ExecutionType.OPPORTUNISTIC
         and one.state in _DISTURBED
     )  # fmt: skip
+
+
+def _ids(reports: Sequence[ContainerReport]) -> tuple[str, ...]:
+    return tuple(one.container_id for one in reports[:MOST_NAMED])
+
+
+def _of(size: Resource, name: str) -> int:
+    return size.memory if name == MEMORY else size.amount(name)
+
+
+def _about(
+    kind: ReasonKind, name: str, amounts: Amounts, holders: Sequence[ContainerReport] = (), **more: Any
+) -> Reason:
+    """A reason about one resource type; ``amounts`` are what is needed, free and the total, ``holders`` the
+    containers that may hold it.
+    """
+    having = [one for one in holders if _of(one.resource, name)]
+    needs, free, total = (_of(size, name) for size in amounts)
+    return replace(Reason(kind, name, needs, free, total, _ids(having), holders_of(having)), **more)
+
+
+def _missing(needs: Resource, free: Resource) -> list[str]:
+    names = (VCORES, MEMORY, *(one.name for one in needs.others))
+    return [name for name in names if _of(needs, name) > _of(free, name)]
+
+
+def why_queued(report: ContainerReport, here: NodeSnapshot, ahead: int) -> list[Reason]:
+    """Why a container queued behind ``ahead`` others does not start: missing resources, the containers before
+    it, the state of its node.
+    """
+    if (never := never_here(report, here)) is not None:
+        return [never]
+    reasons = _shortages(report.resource, here, [*here.running, *here.paused])
+    if report.execution_type is ExecutionType.GUARANTEED:
+        reasons = [replace(one, detail=KEPT) if _is_kept(one, here) else one for one in reasons]
+    if not reasons:
+        reasons = _machine_busy(report.resource, here, report.execution_type)
+    if ahead:
+        before = _ids(here.queued[:ahead])
+        reasons.append(Reason(ReasonKind.BEHIND, CONTAINERS, 1, 0, len(here.queued), before, number=ahead))
+    return [*reasons, *unusable(here.node)]
+
+
+def _is_kept(short: Reason, here: NodeSnapshot) -> bool:
+    """Whether opportunistic containers that are not being ended hold the countable resource that a guaranteed one
+    lacks: nodes end them at once, unless they are told to leave them their devices."""
+    return short.resource not in (VCORES, MEMORY) and any(
+        one.execution_type is ExecutionType.OPPORTUNISTIC
+        and one.state is not ContainerState.KILLING
+        and _of(one.resource, short.resource)
+        for one in (*here.running, *here.paused)
+    )
+
+
+def _shortages(needs: Resource, here: NodeSnapshot, keep_memory: Sequence[ContainerReport]) -> list[Reason]:
+    """The missing resources and their holders: running containers for vcores, those in ``keep_memory`` for
+    all others.
+    """
+    amounts = (needs, here.free, here.node.total)
+    return [
+        _about(ReasonKind.SHORT, name, amounts, here.running if name == VCORES else keep_memory)
+        for name in _missing(needs, here.free)
+    ]
+
+
+def _machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> list[Reason]:
+    """The reason that the machine uses what is not allocated, or that the window for opportunistic containers
+    is closed; else empty.
+    """
+    if kind is ExecutionType.OPPORTUNISTIC and (closed := window_closed(here.node)):
+        return closed
+    left = here.free_for(kind)
+    if needs.fits_in(left):
+        return []
+    return [lacking(ReasonKind.MACHINE_BUSY, needs, left, here.node.total, used=left)]
+
+
+def never_here(report: ContainerReport, here: NodeSnapshot) -> Reason | None:
+    """Why a container queued at a node can never start there: it is too large for the node, or for what its
+    own master leaves of it.
+    """
+    node = here.node
+    if not report.resource.fits_in(node.total):
+        return too_big(report.resource, [(node.node_id, node.total)], ReasonKind.TOO_BIG_HERE)
+    if report.is_am:
+        return None
+    of = report.application_id
+    master = sum((one.resource for one in here.live if one.is_am and one.application_id == of), Resource())
+    return beside_master(report.resource, master, node.total, node.node_id)

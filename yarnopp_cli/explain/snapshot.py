@@ -14,6 +14,7 @@ from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Holders
 from ..records.reports import ApplicationReport, ClusterInfo, ContainerReport, NodeReport, NodeState
+from ..records.tracker_protocol import NodeAnswer
 
 RUNS = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSING, ContainerState.KILLING)
 PAUSED = (ContainerState.PAUSED, ContainerState.RESUMING)
@@ -65,17 +66,14 @@ def queue_limit(node: NodeReport) -> int:
 
 @dataclass(frozen=True)
 class NodeSnapshot:
-    """A node and its live containers; ``finished`` are ended containers of all nodes, for the estimates.
-
-    ``priorities``: None where the reported queue positions are current. The ResourceManager is not told of
-    each change of a queue: it orders by the priorities of applications (by id; 0 for the rest), then by
-    arrival.
+    """A node and its live containers, as the ResourceManager knows them, with what the node itself says of those that
+    wait: its ``answer``, None if it has not answered. ``finished`` are ended containers of all nodes.
     """
 
     node: NodeReport
     live: Sequence[ContainerReport]
     finished: Sequence[ContainerReport] = ()
-    priorities: Mapping[str, int] | None = None
+    answer: NodeAnswer | None = None
 
     @cached_property
     def running(self) -> list[ContainerReport]:
@@ -84,40 +82,33 @@ class NodeSnapshot:
 
     @cached_property
     def paused(self) -> list[ContainerReport]:
-        """The paused containers."""
-        return [one for one in self.live if one.state in PAUSED]
+        """The paused containers; those first that the node has spoken of."""
+        return sorted((one for one in self.live if one.state in PAUSED), key=lambda one: not one.why)
 
     @cached_property
     def queued(self) -> list[ContainerReport]:
-        """The queued containers in the order of the node's queue: guaranteed ones first, then by position,
-        then by age.
-        """
+        """The queued containers: the first in order, of which the node has spoken, then the others by arrival."""
         return sorted(
             (one for one in self.live if one.state is ContainerState.SCHEDULED),
             key=lambda one: (
+                one.position or 1 << 30,
                 one.execution_type is ExecutionType.OPPORTUNISTIC,
-                self._place(one),
                 one.waiting_since_ms or one.queued_at_ms,
                 one.container_id,
             ),
         )
 
-    def _place(self, report: ContainerReport) -> int:
-        if self.priorities is None:
-            return report.position or 1 << 30
-        return -self.priorities.get(report.application_id, 0)
+    @property
+    def waiting(self) -> int:
+        """How many containers wait there, as the node itself says, else as the ResourceManager knows."""
+        return self.answer.waiting if self.answer is not None else len(self.queued)
 
-    @cached_property
-    def queue(self) -> dict[str, int]:
-        """The positions in the queue by container id; the head has 1."""
-        return {one.container_id: place for place, one in enumerate(self.queued, start=1)}
-
-    @cached_property
+    @property
     def line(self) -> list[ContainerReport]:
-        """All containers here that will start or resume by themselves, in the likely order."""
-        paused = sorted(filter(waits_for_room, self.paused), key=lambda one: one.paused_at_ms)
+        """All containers here that will start or resume by themselves, about in order."""
         first = [one for one in self.queued if one.execution_type is ExecutionType.GUARANTEED]
-        return [*first, *paused, *self.queued[len(first) :]]
+        rest = [one for one in self.queued if one.execution_type is not ExecutionType.GUARANTEED]
+        return [*first, *filter(waits_for_room, self.paused), *rest]
 
     @cached_property
     def free(self) -> Resource:

@@ -18,6 +18,7 @@ from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..records.distributed_protocol import RegisterDistributedSchedulingAMResponse
 from ..records.requests import Token
+from ..records.tracker_protocol import NodeAnswer, NodeQuestion
 
 # -- connections to the ResourceManager ------------------------------------------------------------------------------
 
@@ -110,12 +111,33 @@ class StorePipelines(Record):
 ProxyCommand = UpstreamCommand | StorePipelines
 """What an AMRMProxy asks for, beside answers to calls."""
 
+
+class AnswerByCopy(Record):
+    """Answer a question of the ResourceManager from a copy of this machine. Ends in CopyAnswered."""
+
+    question: NodeQuestion
+
+
+class CopyAnswered(Record):
+    """The answer, for the next heartbeat."""
+
+    answer: NodeAnswer
+
+
 # -- all -------------------------------------------------------------------------------------------------------------
 
 Event = (
-    executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
+    executor_events.Event
+    | CallReceived
+    | ConnectionLost
+    | PagesServed
+    | UpstreamEvent
+    | NodeStopRequested
+    | CopyAnswered
 )
 """Everything a NodeManager may be told."""
 
-Command = executor_commands.Command | Reply | ReplyError | StopDaemon | AnnounceReady | ProxyCommand
+Command = (
+    executor_commands.Command | Reply | ReplyError | StopDaemon | AnnounceReady | AnswerByCopy | ProxyCommand
+)
 """Everything a NodeManager may answer with."""

@@ -251,4 +251,5 @@ def _has_news(response: NodeHeartbeatResponse) -> bool:
         or response.application_priorities
         or response.applications_to_cleanup
         or response.completed_acknowledged
+        or response.questions
     )

@@ -39,9 +39,11 @@ from .containers import NodeContainers
 from .ending import EndingStep, NodeEnding
 from .events import (
     AnnounceReady,
+    AnswerByCopy,
     CallUpstream,
     Command,
     ConnectUpstream,
+    CopyAnswered,
     Event,
     NodeStopRequested,
     UpstreamAnswered,
@@ -181,6 +183,9 @@ class NodeManager:
                 self._pass(event)
             case PagesServed():
                 self._reporter.serves_pages(event.address)
+                self._link.changed(self._now)
+            case CopyAnswered(answer):
+                self._reporter.answers.append(answer)
                 self._link.changed(self._now)
             case _:
                 self._pass(event)
@@ -370,6 +375,7 @@ class NodeManager:
             self._link.register_again(self._now)
             return
         self._orders.follow(response, self._epoch_ms)
+        self._commands += map(AnswerByCopy, response.questions)
         if self._proxy is not None and response.nodes_for_scheduling is not None:
             self._collect(self._proxy.nodes_changed(response.nodes_for_scheduling, self._now))
 

@@ -14,7 +14,7 @@ from executor.light import Record, made_of, replace
 from executor.records import ContainerUsage, ResourceUtilization
 
 from ..records.container_protocol import GetNodeInfoResponse, GetUsageTracesResponse
-from ..records.tracker_protocol import NodeHeartbeatRequest, RegisterNodeManagerRequest
+from ..records.tracker_protocol import NodeAnswer, NodeHeartbeatRequest, RegisterNodeManagerRequest
 from .containers import NodeContainers, UtilizationMeter
 from .link import ResourceManagerLink
 
@@ -61,6 +61,8 @@ class NodeReporter:
         self._meter = UtilizationMeter()
         self.traces = UsageTraces()
         """What was used in the last minute."""
+        self.answers: list[NodeAnswer] = []
+        """The answers to questions of the ResourceManager that no heartbeat has told yet."""
         self._node_utilization = ResourceUtilization()
         self._usage_told_at = float("-inf")
         self._usage_is_new = False
@@ -102,7 +104,9 @@ class NodeReporter:
                 status = self._scheduler.status(container_id)
                 if status is not None:
                     self._containers.update_live(status)
+        answers, self.answers = tuple(self.answers), []
         return NodeHeartbeatRequest(
+            answers=answers,
             node_id=self._node_id,
             secret=link.secret,
             response_id=link.response_id,

@@ -13,6 +13,7 @@ from executor.records import (
 )
 
 from .distributed_protocol import RemoteNode
+from .explanation import Expected, Start, Unknown
 from .methods import Request
 from .reports import STAY
 from .requests import Container, ContainerLaunchContext, Token
@@ -53,13 +54,51 @@ class RegisterNodeManagerResponse(Record):
     heartbeat_interval_ms: int = 1000
 
 
+class ExpectedTimes(Record):
+    """How long the containers of an application are expected to run: ``expected``, and ``usual`` before anything of
+    the application had begun. An empty id stands for every other application.
+    """
+
+    application_id: str
+    expected: Expected
+    usual: Expected
+
+
+class NodeQuestion(Record):
+    """A question of the ResourceManager, to which the node's next heartbeat has the answer with the same ``number``:
+    why do the containers of ``about`` wait, and when do they start? ``about`` is the id of an application or of a
+    container; "" means all containers of the node. ``times`` are expected running times.
+    """
+
+    number: int
+    about: str = ""
+    times: tuple[ExpectedTimes, ...] = ()
+
+
+class NodeAnswer(Record):
+    """The answer to the NodeQuestion ``number``.
+
+    ``statuses`` are the containers that do not run, each with its place and reasons: the first in order, the last,
+    and the first that is paused for each cause. ``waiting`` containers wait at the node in all. ``starts`` are the
+    expected starts of the first and of the last that wait, by id; ``unknown`` is why the first has none. ``failed``
+    is why the node cannot answer.
+    """
+
+    number: int
+    statuses: tuple[ContainerStatus, ...] = ()
+    waiting: int = 0
+    starts: dict[str, Start] = field(default_factory=dict)
+    unknown: Unknown | None = None
+    failed: str = ""
+
+
 class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
     """A node's news: the statuses that changed since the last answered heartbeat.
 
     Ended containers are repeated until ``NodeHeartbeatResponse.completed_acknowledged`` names them. The RM
     may hold the answer for up to ``wait_ms``, and answers at once when a newer heartbeat of the same node
     comes. ``response_id`` is that of the last response received. ``http_address`` is where its pages are
-    served, which may be known only after it registered.
+    served, which may be known only after it registered. ``answers`` are those to questions of earlier responses.
     """
 
     node_id: str
@@ -74,6 +113,7 @@ class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
     healthy: bool = True
     health_report: str = ""
     http_address: str = ""
+    answers: tuple[NodeAnswer, ...] = ()
 
 
 class ContainerToStart(Record):
@@ -165,6 +205,7 @@ class NodeHeartbeatResponse(Record):
     templates: tuple[LaunchTemplate, ...] = ()
     tasks_to_start: tuple[TaskToStart, ...] = ()
     application_priorities: tuple[ApplicationPriority, ...] = ()
+    questions: tuple[NodeQuestion, ...] = ()
 
 
 class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):

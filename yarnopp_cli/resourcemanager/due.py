@@ -11,6 +11,8 @@ class DueKind(enum.Enum):
 
     __hash__ = object.__hash__  # enum's own is a call in Python
 
+    #: the nodes had their time to answer a question (call)
+    INQUIRY = "INQUIRY"
     #: a node's heartbeat was held as long as it may be (node)
     HELD_HEARTBEAT = "HELD_HEARTBEAT"
     #: a master's allocate call was held as long as it may be (attempt)

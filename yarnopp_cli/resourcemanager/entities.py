@@ -48,6 +48,7 @@ from ..records.tracker_protocol import (
     ApplicationPriority,
     ContainerToStart,
     ContainerToUpdate,
+    NodeQuestion,
     RegisterNodeManagerRequest,
     TaskToStart,
 )
@@ -154,7 +155,7 @@ class RMNode(Listener):
     ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes do not come back by
     themselves. ``resized``: the RM has set its size. ``templates_told`` are those of hosted masters' tasks that were
     sent on its connection. ``kept`` are the containers of lost applications, with the guaranteed resources that they
-    have.
+    have. ``questions`` go with its next answer.
     """
 
     node_id: str
@@ -183,6 +184,7 @@ class RMNode(Listener):
     to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
     priorities: Mailbox[ApplicationPriority] = field(default_factory=Mailbox)
     applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+    questions: list[NodeQuestion] = field(default_factory=list)
 
     def move(self, event: NodeEvent, now: float) -> None:
         """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
@@ -250,7 +252,8 @@ class RMNode(Listener):
     def has_news(self) -> bool:
         """Whether a held heartbeat is to be answered now."""
         # That nobody waits for room any more can wait.
-        return (self.guaranteed_awaited and not self.awaited_told) or Listener.has_news(self)
+        told = self.awaited_told or not self.guaranteed_awaited
+        return not told or bool(self.questions) or Listener.has_news(self)
 
     def send_again(self) -> None:
         """Send again everything that was not acknowledged."""

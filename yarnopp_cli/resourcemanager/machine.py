@@ -33,6 +33,7 @@ from .context import RMContext
 from .due import DueKind
 from .hosting.calls import HostedCalls
 from .hosting.masters import HostedMasters
+from .inquiries import Inquiries
 from .invariants import check_invariants
 from .lifetime import Lifetime
 from .recovery import Recovered, Recovery
@@ -72,7 +73,8 @@ class ResourceManager:
         updates = ContainerUpdates(context, ledger)
         self._allocation = ContainerAllocation(context, ledger, manager, updates)
         self._preemption = preemption = PreemptionMonitor(context, ledger)
-        self._tracker = tracking = ResourceTrackerService(context, ledger, adoption)
+        self._inquiries = inquiries = Inquiries(context)
+        self._tracker = tracking = ResourceTrackerService(context, ledger, adoption, inquiries)
         self._masters = masters = ApplicationMasterService(context, ledger, adoption, manager, updates)
         self._queues = queues = QueueService(context, read_queues)
         self._clients = clients = ClientRMService(context, ledger, manager, queues)
@@ -84,7 +86,7 @@ class ResourceManager:
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
         self._store = RMStateStore(context, hosting)
         self._recovery = recovery = Recovery(context, manager, ledger, adoption, hosting, queues, self._store)
-        explaining = ExplainService(context, preemption, hosting.held_back)
+        explaining = ExplainService(context, preemption, inquiries, hosting.held_back)
         #: requests that are answered at once, whoever asks
         self._answers: dict[type, Callable[[Any], Any]] = {
             tracker.UnRegisterNodeManagerRequest: tracking.unregister,
@@ -106,7 +108,6 @@ class ResourceManager:
             history.GetMapReduceJobRequest: clients.get_map_reduce,
             scheduling.GetSchedulerFiguresRequest: clients.get_figures,
             scheduling.GetActivitiesRequest: explaining.get_activities,
-            explanation.ExplainRequest: explaining.explain,
             admin.DrainNodesRequest: administration.drain,
             admin.ResumeNodesRequest: administration.resume,
             admin.UpdateNodeResourceRequest: administration.resize,
@@ -130,10 +131,12 @@ class ResourceManager:
             client.WaitForApplicationsRequest: clients.wait_for_applications,
             client.WaitForNodesRequest: clients.wait_for_nodes,
             history.GetEventsRequest: self._history.get,
+            explanation.ExplainRequest: explaining.explain,
         }
         self._when_due: dict[DueKind, Callable[..., object]] = {
             DueKind.HELD_HEARTBEAT: tracking.hold_is_over,
             DueKind.HELD_ALLOCATE: masters.hold_is_over,
+            DueKind.INQUIRY: inquiries.time_is_over,
             DueKind.WAIT: clients.waits.time_is_over,
             DueKind.EVENTS: self._history.waits.time_is_over,
             DueKind.NODE_LIVENESS: tracking.expired,
@@ -184,6 +187,7 @@ class ResourceManager:
                 self._hosting.connection_lost(connection_id)
                 self._clients.waits.connection_lost(connection_id)
                 self._history.waits.connection_lost(connection_id)
+                self._inquiries.connection_lost(connection_id)
             case PagesServed(address, warning):
                 self._clients.pages_served(address, warning)
             case DaemonRestarted() | DaemonGivenUp():

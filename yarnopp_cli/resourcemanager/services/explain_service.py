@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Any
 
 from executor.light import replace
 from executor.reasons import beside_master, lacking, too_big
@@ -21,6 +22,7 @@ from ...explain import explanations
 from ...explain.estimates import Asked, Durations, durations_of
 from ...explain.reasons import MOST_NAMED, promised
 from ...explain.snapshot import NodeSnapshot, queue_limit
+from ...machine.calls import CallReceived
 from ...records import scheduler_protocol as scheduling
 from ...records.explanation import (
     CONTAINERS,
@@ -33,12 +35,13 @@ from ...records.explanation import (
     unusable,
 )
 from ...records.reports import GONE, ContainerReport, NodeState, YarnApplicationState
+from ...records.tracker_protocol import NodeQuestion
 from ..context import RMContext
 from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
+from ..inquiries import Answers, Inquiries
 from ..reports import application_report, container_report
 from ..scheduler.preemption import PreemptionMonitor
 
-QUEUE_ORDER = "yopp.nodemanager.opportunistic-queue.policy"
 MOST_FINISHED = 500
 """Ended containers that an estimate looks at: the latest."""
 MOST_TOLD = 3
@@ -56,21 +59,50 @@ class ExplainService:
     hosted master holds back, and the bound."""
 
     def __init__(
-        self, context: RMContext, preemption: PreemptionMonitor, held_back: Callable[[str], tuple[int, int]]
+        self,
+        context: RMContext,
+        preemption: PreemptionMonitor,
+        inquiries: Inquiries,
+        held_back: Callable[[str], tuple[int, int]],
     ) -> None:
         self._rm = context
         self._preemption = preemption
+        self._inquiries = inquiries
         self._held_back = held_back
 
-    def explain(self, request: ExplainRequest) -> Explanation:
-        """Explain one id. Raises the error of its kind if it does not exist."""
+    def explain(self, call: CallReceived, request: ExplainRequest) -> Any:
+        """Explain one id, as soon as the nodes have said why its containers wait. Raises the error of its kind if it
+        does not exist.
+        """
         name = request.id
         if name.startswith("container_"):
-            return self._container(name)
+            of = self._rm.container(name)
+            nodes = [of.node] if of.id in of.node.containers else []
+        elif name.startswith(("application_", "appattempt_")):
+            app = self._rm.application(name)
+            waiting = (one for one in app.containers() if one.status is not None and not app.ended)
+            nodes = list({one.node.node_id: one.node for one in waiting}.values())
+        else:
+            nodes = [self._rm.node(name)]
+        about = "" if name in self._rm.nodes else name
+        questions = {node.node_id: self._question(node, about) for node in nodes}
+        return self._inquiries.ask(call, questions, lambda answers: self._explained(name, answers))
+
+    def _explained(self, name: str, answers: Answers) -> Explanation:
+        if name.startswith("container_"):
+            return self._container(name, answers)
         if name.startswith(("application_", "appattempt_")):
-            return self._application(self._rm.application(name))
-        node = self._snapshot(self._rm.node(name), self._finished())
+            return self._application(self._rm.application(name), answers)
+        node = self._snapshot(self._rm.node(name), self._finished(), answers)
         return explanations.explain_node(node, self._rm.now_ms)
+
+    def _question(self, node: RMNode, about: str) -> NodeQuestion:
+        """Why and when, of the containers of a node: with the running times that the RM expects of them."""
+        here = node.containers.values()
+        finished = self._finished(next((one.app for one in here if about in (one.app.id, one.id)), None))
+        durations = Durations(finished, map(container_report, here), self._rm.now_ms)
+        apps = dict.fromkeys(one.app.id for one in here)
+        return NodeQuestion(0, about, durations.of_node(apps, node.node_id))
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
         """Ended containers that estimates learn from: the latest, and the latest of ``app``."""
@@ -81,31 +113,33 @@ class ExplainService:
             latest += islice(own, MOST_FINISHED)
         return list(map(container_report, latest))
 
-    def _snapshot(self, node: RMNode, finished: list[ContainerReport]) -> NodeSnapshot:
-        here = node.containers.values()
-        priorities = {one.app.id: one.app.context.priority for one in here if one.app.context.priority}
-        if self._rm.identity.properties.get(QUEUE_ORDER) == "FIFO":  # YARN's, by arrival alone
-            priorities.clear()
-        return NodeSnapshot(
-            self._rm.node_report(node), list(map(container_report, here)), finished, priorities
-        )
+    def _snapshot(self, node: RMNode, finished: list[ContainerReport], answers: Answers) -> NodeSnapshot:
+        answer = answers.get(node.node_id)
+        told = {} if answer is None else {one.container_id: one for one in answer.statuses}
+        live = [
+            report.merged(told[report.container_id]) if report.container_id in told else report
+            for report in map(container_report, node.containers.values())
+        ]
+        return NodeSnapshot(self._rm.node_report(node), live, finished, answer)
 
-    def _container(self, container_id: str) -> Explanation:
+    def _container(self, container_id: str, answers: Answers) -> Explanation:
         found = self._rm.container(container_id)
-        node = self._rm.nodes.get(found.node.node_id)
-        here = None if node is None else self._snapshot(node, self._finished(found.app))
-        return explanations.explain_container(container_report(found), here, self._rm.now_ms)
+        node, report, here = self._rm.nodes.get(found.node.node_id), container_report(found), None
+        if node is not None:
+            here = self._snapshot(node, self._finished(found.app), answers)
+            report = next((one for one in here.live if one.container_id == container_id), report)
+        return explanations.explain_container(report, here, self._rm.now_ms)
 
     # -- applications ----------------------------------------------------------------------------------------
 
-    def _application(self, app: RMApp) -> Explanation:
+    def _application(self, app: RMApp, answers: Answers) -> Explanation:
         now_ms = self._rm.now_ms
         if app.ended:
             return explanations.explain_ended(application_report(app, self._rm.now), now_ms)
         attempt = app.attempt
         finished = self._finished(app)
         there = [node for node in self._rm.nodes.values() if not _is_gone(node) or node.containers]
-        nodes = [self._snapshot(node, finished) for node in there]
+        nodes = [self._snapshot(node, finished, answers) for node in there]
         durations = durations_of(nodes, finished, now_ms)
         asked = self._asked(attempt, durations, why=True)
         snapshot = explanations.ApplicationSnapshot(
@@ -113,7 +147,7 @@ class ExplainService:
             app.state.value,
             app.started_at_ms or app.submitted_at_ms,
             app.submitted_at_ms,
-            list(map(container_report, attempt.containers.values())),
+            [one for here in nodes for one in here.live if one.application_id == app.id],
             nodes,
             finished,
             asked,

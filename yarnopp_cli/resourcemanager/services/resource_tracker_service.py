@@ -32,6 +32,7 @@ from ..container_ledger import LOST, ContainerLedger
 from ..context import RMContext
 from ..due import Due, DueKind
 from ..entities import HeldCall, RMNode, new_node
+from ..inquiries import Inquiries
 from ..lives import NodeEvent
 
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
@@ -40,8 +41,11 @@ NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
 class ResourceTrackerService:
     """``keep_containers`` is what nodes are told about their containers when the cluster ends."""
 
-    def __init__(self, context: RMContext, ledger: ContainerLedger, adoption: Adoption) -> None:
+    def __init__(
+        self, context: RMContext, ledger: ContainerLedger, adoption: Adoption, inquiries: Inquiries
+    ) -> None:
         self._rm = context
+        self._inquiries = inquiries
         self._ledger = ledger
         self._adoption = adoption
         self._sorted_at = -math.inf
@@ -173,6 +177,8 @@ class ResourceTrackerService:
         if request.http_address != node.registration.http_address:
             node.registration = replace(node.registration, http_address=request.http_address)
         self._health(node, request)
+        for answer in request.answers:
+            self._inquiries.answered(node.node_id, answer)
         for status in request.containers:
             if not self._take(node, status) and status.state not in (
                 ContainerState.DONE,
@@ -318,6 +324,7 @@ class ResourceTrackerService:
         else:
             node.awaited_told = node.guaranteed_awaited
             tasks, templates = self._tasks(node, number)
+            questions, node.questions = tuple(node.questions), []
             response = tracker.NodeHeartbeatResponse(
                 number,
                 containers_to_start=node.to_start.take(number),
@@ -334,6 +341,7 @@ class ResourceTrackerService:
                 templates=templates,
                 tasks_to_start=tasks,
                 application_priorities=node.priorities.take(number),
+                questions=questions,
             )
         self._rm.reply(held.call_id, response)
         self._rm.forget_held(node)

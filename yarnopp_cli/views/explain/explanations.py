@@ -32,6 +32,7 @@ from .reasons import amount, by_type, lacks, names, oldest, text
 
 _BUSY = frozenset((ReasonCode.PRESSURE, ReasonCode.WINDOW))
 _ABOUT_NODE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, *sorted(_BUSY))
+_IN_TURN = (ReasonKind.BEHIND, ReasonKind.NEXT)
 _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY, ReasonCode.NO_RESOURCE)
 
 
@@ -225,9 +226,11 @@ def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
         yield f"{told}: it waits for {what}{_held_by(named.holders, found)}{until}"
     elif codes.keys() & _BUSY:
         yield f"{told}, but that is not available to opportunistic containers"
+    elif others := [one for one in group.reasons if one.kind not in _IN_TURN and one.code not in _ABOUT_NODE]:
+        yield f"{told}, but {'; '.join(text(one, found.at_ms, _app(found)) for one in others)}"
     elif ReasonCode.BEHIND in codes:
         yield f"{told}: there is room for it, but others are before it"
-    else:
+    elif all(one.kind is ReasonKind.NEXT for one in group.reasons):
         yield f"{told}: there is room for it, so it starts at any moment"
     yield from (text(one) for one in group.reasons if one.code in _ABOUT_NODE)
 

@@ -1,0 +1,102 @@
+"""What a node answers to a question of the ResourceManager: a copy of its scheduler is run forward. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from executor.core.container import KILLING, PAUSED, PAUSING, SCHEDULED, Container
+from executor.core.estimates import remaining
+from executor.core.scheduler import ContainerScheduler
+
+from ..explain.estimates import is_beyond, weaker
+from ..records.explanation import BY_NODE, DECLARED, Expected, Start, Unknown, UnknownStart
+from ..records.tracker_protocol import ExpectedTimes, NodeAnswer, NodeQuestion
+from .foresight import Foresight, Started
+
+_NEVER = ExpectedTimes("", Expected(), Expected())
+
+
+def answer(scheduler: ContainerScheduler, question: NodeQuestion, now: float) -> NodeAnswer:
+    """The answer of the node with this scheduler, which is used up by it."""
+    line, about = scheduler.line(), question.about
+    waiting = [one for one in line if about in ("", one.spec.application_id, one.container_id)]
+    queued = [one for one in waiting if one.state is SCHEDULED]
+    watched = queued or waiting
+    shown = {one.container_id: None for one in (*watched[:1], *watched[-1:])}
+    causes = set()
+    for one in scheduler.live.values():
+        paused = one.state in (PAUSED, PAUSING) and about in ("", one.spec.application_id, one.container_id)
+        if paused and (kind := one.cause and one.cause.kind) not in causes:
+            causes.add(kind)
+            shown[one.container_id] = None
+    statuses = tuple(scheduler.statuses(shown)) if shown else ()
+    times = _Times(scheduler, question, now)
+    starts, unknown = times.starts(watched) if watched else ({}, None)
+    return NodeAnswer(question.number, statuses, len(line), starts, unknown)
+
+
+class _Times:
+    """How long the containers of a node run, and from that when those that wait start."""
+
+    def __init__(self, scheduler: ContainerScheduler, question: NodeQuestion, now: float) -> None:
+        self._scheduler, self._now = scheduler, now
+        self._known = {one.application_id: one for one in question.times}
+        #: what is expected of each container that ran at the beginning: the expected time, and whether it is late
+        self._began: dict[str, tuple[Expected, bool]] = {}
+
+    def starts(self, watched: Sequence[Container]) -> tuple[dict[str, Start], Unknown | None]:
+        """When the first and the last of them start, or why that is unknown."""
+        first, status = watched[0], self._scheduler.opportunistic_status()
+        if first.is_opportunistic and status.closed_until_ms:
+            return {}, Unknown(UnknownStart.WINDOW_CLOSED)
+        if first.is_opportunistic and status.host_is_busy:
+            return {}, Unknown(UnknownStart.OTHER_PROGRAMS)
+        why = self._why_unknown(first)
+        wanted = {first.container_id, watched[-1].container_id}
+        live = list(self._scheduler.live.values())
+        world = Foresight(self._scheduler, self._scheduler.live.get, live, self._now, self._left)
+        world.run(wanted)
+        began = [one for one in world.started if one.container_id in wanted]
+        starts = {one.container_id: self._start(one, world.ended) for one in reversed(began)}
+        return starts, None if first.container_id in starts else why
+
+    def _expected(self, one: Container) -> ExpectedTimes:
+        declared = one.spec.duration_hint_ms
+        if one.spec.least_vcores:
+            return _NEVER  # a master ends with its application
+        if declared > 0:
+            return ExpectedTimes("", Expected(declared, DECLARED), Expected(declared, DECLARED))
+        known = self._known.get(one.spec.application_id) or self._known.get("", _NEVER)
+        seconds = None if known.usual.ms else self._scheduler.usual_seconds(one)
+        if seconds is None:
+            return known
+        own = Expected(max(1, round(seconds * 1000)), BY_NODE)
+        return ExpectedTimes("", own, own)
+
+    def _left(self, one: Container, now: float) -> float | None:
+        times, ran = self._expected(one), one.ran_seconds(now) * 1000
+        if not times.usual.ms or is_beyond(times.usual, ran):
+            return None
+        left = 0.0 if one.state is KILLING else remaining(times.expected.ms, ran)
+        late = now == self._now and ran > times.usual.ms
+        # What only says how long it has run already is no reason to expect its end now.
+        self._began[one.container_id] = times.expected if left else times.usual, late
+        return left / 1000
+
+    def _start(self, one: Started, ended: Sequence[str]) -> Start:
+        weakest, outlived = Expected(), []
+        for name in ended[: one.ended]:
+            expected, late = self._began[name]
+            weakest = weaker(weakest, expected)
+            if late:
+                outlived.append(name)
+        basis = weakest if weakest.basis else self._began.get(one.container_id, (Expected(), False))[0]
+        return Start(max(0, round((one.at - self._now) * 1000)), basis, tuple(outlived))
+
+    def _why_unknown(self, first: Container) -> Unknown:
+        for one in self._scheduler.live.values():
+            ran, usual = one.ran_seconds(self._now) * 1000, self._expected(one).usual
+            if one.running_since is not None and is_beyond(usual, ran):
+                return Unknown(UnknownStart.BEYOND_EXPECTED, one.container_id, round(ran), usual)
+        known = self._expected(first).expected.ms
+        return Unknown(UnknownStart.DURATION_OF_OTHERS if known else UnknownStart.NO_DURATION)
