@@ -36,8 +36,8 @@ _SHOWN_AS_BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800
 
 
 def is_seen(mark: str) -> bool:
-    """Whether a terminal shows a character as more than nothing or a blank, or it is the blank itself. Python counts
-    variation selectors, fillers and other characters that Unicode has as ignorable or blank among the printable ones."""
+    """Whether a terminal shows a character as more than nothing or a blank, or it is the blank itself. To Python,
+    variation selectors, fillers and other characters that Unicode has as ignorable or blank are printable."""
     selects = "\ufe00" <= mark <= "\ufe0f" or "\U000e0100" <= mark <= "\U000e01ef"
     return mark.isprintable() and not selects and mark not in _SHOWN_AS_BLANKS
 
