@@ -22,7 +22,7 @@ class Driver(linux_driver.LinuxDriver):
         """Textual's, also called at each SIGCONT, which the kernel sends with SIGHUP: only one thread reads."""
         if self._key_thread is not None:
             self.disable_input()
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def run_input_thread(self) -> None:
         """Textual's: read until the app ends."""
