@@ -21,7 +21,7 @@ from executor.light import Record, replace
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.daemons import state_file
 from yarnopp_cli.daemons.state_file import CHECKPOINT_RECORDS, FORMAT, GARBLED, StateFile
-from yarnopp_cli.daemons.state_transfer import examine
+from yarnopp_cli.daemons.state_report import examine
 from yarnopp_cli.errors import YoppError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.history import TaskAttempt

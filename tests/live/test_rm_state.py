@@ -189,18 +189,18 @@ def test_the_log_of_a_job_has_the_tasks_that_ended_before_a_restart(yopp: Yopp, 
     assert Counter(started(log)) == Counter("12313")
 
 
-def test_a_state_is_imported_over_one_that_is_garbled_and_not_over_a_newer_one(yopp: Yopp) -> None:
-    earlier = Path(__file__).parent.parent / "daemons" / "state-2026-11-23.jsonl"
+def test_a_garbled_state_and_a_newer_one_are_told_apart(yopp: Yopp) -> None:
+    yopp("up", KEPT)
+    yopp("run", "true")
+    yopp("rm", "stop")
     state = yopp.run_dir / "state" / "rm" / "state.db"
-    yopp("rmadmin", "state", "import", str(earlier), "-y")
-    state.write_bytes(b"what is this?" * 1000)
-    assert "file is not a database" in yopp("rmadmin", "state", "check", code=1).stderr
-    yopp("rmadmin", "state", "import", str(earlier), "-y")
-    assert yopp.json("rmadmin", "state", "check")["state"]["records"]["application"] == 2
+    assert yopp.json("rmadmin", "state", "check")["state"]["records"]["application"] == 1
     with contextlib.closing(sqlite3.connect(state)) as database:
         database.execute("PRAGMA user_version = 99")
-    refused = yopp("rmadmin", "state", "import", str(earlier), "-y", code=1).stderr
-    assert "a newer version of yopp wrote it" in refused
+    assert "a newer version of yopp wrote it" in yopp("rmadmin", "state", "check", code=1).stderr
+    state.write_bytes(b"what is this?" * 1000)
+    assert "file is not a database" in yopp("rmadmin", "state", "check", code=1).stderr
+    assert "rmadmin state has no export" in yopp("rmadmin", "state", "export", code=2).stderr
 
 
 @pytest.mark.parametrize("decision", ["--adopt", "--end"])

@@ -248,12 +248,12 @@ class StateFile:
 _START_NEWER = "start the newer version, or move the file away to start with no state"
 
 
-def newer(path: str, number: object, hint: str = _START_NEWER) -> YoppError:
+def _newer(path: str, number: object) -> YoppError:
     """The error for a state that a newer version wrote."""
     return YoppError(
         f"cannot read {path}",
         because=f"a newer version of yopp wrote it (format {number}; this version reads {FORMAT})",
-        hint=hint,
+        hint=_START_NEWER,
     )
 
 
@@ -261,7 +261,7 @@ def format_of(database: sqlite3.Connection, path: str) -> int:
     """The version of the table's format. Raises YoppError if a newer version wrote it."""
     (number,) = database.execute("PRAGMA user_version").fetchone()
     if number > FORMAT:
-        raise newer(path, number)
+        raise _newer(path, number)
     return int(number)
 
 

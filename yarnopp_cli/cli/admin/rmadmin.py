@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-from pathlib import Path
 
 from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 
 from ...cluster.reloading import as_started, changes_of, refresh_of
-from ...errors import EXIT_CONFIGURATION, EXIT_FAILURE, InvalidStateError, UsageError, YoppError, reason_of
+from ...errors import EXIT_CONFIGURATION, EXIT_FAILURE, UsageError, YoppError, reason_of
 from ...records.reports import DRAINED, GONE, NodeReport, NodeState
 from ...views import queues as queue_view
-from ...views.text import number_of
 from ..frame.command import Needs, command
 from ..frame.naming import one_node
 from ..frame.options import Annotated, Live, Words, argument, duration, option
@@ -24,7 +20,6 @@ from ..looking.node import change_sizes, tell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LOCK_SECONDS = 10.0
 EXCLUDE_PATH = "yarn.resourcemanager.nodes.exclude-path"
 
 
@@ -183,96 +178,35 @@ def service_state(session: Session) -> None:
     session.printer.answer({"serviceState": state}, "active", ids=["active"], table=(list(state), [row]))
 
 
-_ACTIONS = ("export", "import", "check")
-
-
 @command(
     "rmadmin state",
     "yopp rmadmin state check",
-    "yopp rmadmin state export state.jsonl",
+    "yopp rmadmin state check --json",
     needs=Needs.QUIET_HOST,
-    asks=True,
 )
 def state(
-    session: Session,
-    action: Annotated[str, argument("ACTION", "export, import or check."), Words(lambda: _ACTIONS)],
-    file: Annotated[str | None, argument("[FILE]", "What to write or read. [default: stdout, stdin]")] = None,
+    session: Session, action: Annotated[str, argument("ACTION", "check."), Words(lambda: ("check",))]
 ) -> int:
-    """Export the stored state of the ResourceManager as text, replace it, or check whether it is readable.
+    """Check whether the stored state of the ResourceManager is readable. Exits with 1 if something is wrong."""
+    from ...daemons.state_report import examine
 
-    The text has a line of JSON for each record, and the cluster's secret: keep it secret. import is refused while the
-    ResourceManager runs, and asks before it replaces applications. Exits with 1 if something is wrong.
-    """
-    from ...daemons import state_transfer as transfer
-
-    printer, run_dir = session.printer, session.run_dir
-    if action not in _ACTIONS:
+    printer, path = session.printer, session.run_dir.rm_state_file
+    if action != "check":
         raise UsageError(
             f"rmadmin state has no {action}",
-            because=f"it has {', '.join(_ACTIONS)}",
+            because="it has check; a copy of the state file is a backup",
             hint="yopp rmadmin state check",
         )
-    path, file = run_dir.rm_state_file, None if file == "-" else file
-    if action == "import":
-        return _import(session, file)
-    records, report = transfer.examine(path)
+    _, report = examine(path)
     for problem in report.problems:
         printer.warn(problem)
-    if action == "export":
-        if file is None:
-            printer.raw(transfer.to_text(records))
-        else:
-            transfer.export(records, file)
-    else:
-        counted = ", ".join(f"{count} {kind}" for kind, count in report.records.items())
-        row = [path, str(report.format), *map(str, report.records.values())]
-        told = {"path": path, "format": report.format, "records": report.records, "live": report.live}
-        printer.answer(
-            {"state": {**told, "problems": list(report.problems)}},
-            f"{path}: format {report.format}; records: {counted}; {report.live} of the applications are live",
-            ids=[path],
-            table=(["path", "format", *report.records], [row]),
-        )
-    return EXIT_FAILURE if report.problems else 0
-
-
-def _import(session: Session, file: str | None) -> int:
-    """Replace the state by that in a file. Raises InvalidStateError while the RM runs."""
-    from ...daemons import state_transfer as transfer
-
-    run_dir = session.run_dir
-    try:
-        text = sys.stdin.buffer.read() if file is None else Path(file).read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{file} cannot be read",
-            because=reason_of(error),
-            hint="name a file that `rmadmin state export` wrote",
-        ) from None
-    records = transfer.from_text(text, file or "stdin")
-    run_dir.prepare()
-    with run_dir.lock(LOCK_SECONDS):
-        if run_dir.daemon("rm") is not None:
-            raise InvalidStateError(
-                "the state was not replaced",
-                because="the ResourceManager is running, and has its own state",
-                hint="yopp rm stop",
-            )
-        live = 0
-        if os.path.exists(run_dir.rm_state_file):
-            with contextlib.suppress(
-                YoppError
-            ):  # what cannot be read is set aside; a newer one is refused below
-                live = transfer.examine(run_dir.rm_state_file)[1].live
-        question = f"Forget {number_of(live, 'application')} of the present state?"
-        if live and not session.yes and not session.printer.confirm(question, yes=False):
-            session.printer.note("nothing was changed")
-            return EXIT_FAILURE
-        transfer.replace_state(run_dir.rm_state_file, records)
-    session.printer.answer(
-        {"state": {"path": run_dir.rm_state_file, "records": len(records)}},
-        f"{run_dir.rm_state_file} has {len(records)} records now; `yopp up` recovers from them",
-        ids=[run_dir.rm_state_file],
-        table=(["path", "records"], [[run_dir.rm_state_file, str(len(records))]]),
+    counted = ", ".join(f"{count} {kind}" for kind, count in report.records.items())
+    row = [path, str(report.format), *map(str, report.records.values())]
+    told = {"path": path, "format": report.format, "records": report.records, "live": report.live}
+    printer.answer(
+        {"state": {**told, "problems": list(report.problems)}},
+        f"{path}: format {report.format}; records: {counted}; {report.live} of the applications are live",
+        ids=[path],
+        table=(["path", "format", *report.records], [row]),
     )
-    return 0
+    return EXIT_FAILURE if report.problems else 0

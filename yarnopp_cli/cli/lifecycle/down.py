@@ -39,7 +39,7 @@ def down(
     The next `yopp up` starts with no state; `yopp report` still shows ended jobs. Succeeds if nothing is running.
     """
     from ...cluster.ending import STOP_SECONDS, take_down
-    from ...daemons.state_transfer import stored_applications
+    from ...daemons.state_report import stored_applications
 
     printer = session.printer
     if not keep_containers and not force and not may_end(session):
@@ -72,7 +72,7 @@ def may_end(session: Session) -> bool:
     Where no ResourceManager answers, the records of nodes and the stored state tell what would be lost.
     """
     from ...cluster.cleanup import live_records
-    from ...daemons.state_transfer import stored_applications
+    from ...daemons.state_report import stored_applications
 
     if session.yes:
         return True

@@ -135,7 +135,7 @@ def _lines(seen: ClusterStatus) -> list[str]:
 
 def _stored(seen: ClusterStatus) -> dict[str, int] | None:
     """The applications that a ResourceManager which has ended has stored, by state; None if that cannot be read."""
-    from ...daemons.state_transfer import stored_applications
+    from ...daemons.state_report import stored_applications
 
     stored = stored_applications(seen.run_dir)
     return None if stored is None else dict(zip(("running", "pending"), stored, strict=True))
