@@ -481,7 +481,8 @@ def _has_written_nothing(pid: int, out: object) -> bool:
     """Whether a child that has ended, if its output is empty, has lost none: there is room for output, or it has tried
     no write(2), and neither has any child that it has waited for."""
     try:
-        if os.statvfs(out).f_bavail:  # type: ignore[arg-type]
+        room = os.statvfs(out)  # type: ignore[arg-type]
+        if room.f_bavail * room.f_frsize >= 4096:  # as for ``watching/outputs.py``
             return True
         with open(f"/proc/{pid}/io", "rb") as counted:
             return b"\nsyscw: 0\n" in counted.read()

@@ -53,6 +53,12 @@ def test_results_for_which_there_is_no_room_are_no_success(cluster: Yopp, small:
     assert f"the output in {small}/application_" in told.stderr and "may be incomplete" in told.stderr
     for made in small.iterdir():
         made.unlink()
+    reserve = small / "reserve"
+    reserve.write_bytes(bytes(4096))
+    told = cluster(*results, f"(seq 1000000; rm {reserve}; echo told) 2>&1; true # {{}}", ":::", "a", code=74)
+    assert "may be incomplete" in told.stderr, "a short write has found room after a refused one"
+    for made in small.iterdir():
+        made.unlink()
     cluster(*results, "head -c 8192 /dev/zero # {}", ":::", "a")
     assert [one.stat().st_size for one in sorted(small.iterdir())] == [8192, 0], "and no probe is left"
     assert cluster(*results, "kill -9 $$ # {}", ":::", "a", code=137).stdout == ""

@@ -2,8 +2,9 @@
 
 A container writes to its files itself, so the node sees no error of a write. It sees the file system: whether it is
 full, read-only or failing, at the container's end and while the container runs (``container-monitor.interval-ms``); and
-the files. On tmpfs, ext4 and XFS, a write for which there is no room ends with a whole block. So output whose last
-block is not full has lost nothing at its end.
+the files. On tmpfs, ext4 and XFS, a write for which there is no room ends with a whole block. So output of at most one
+block that is not full has lost nothing. Longer output may have: a short write, such as the message about the refused
+one, may find the room that ext4 frees after it.
 
 Decisions: whose-fault.
 """
@@ -50,12 +51,14 @@ def refusal(logs: str, *, ended: bool = True, silent: bool = False) -> str:
         free = room.f_frsize * (room.f_bfree if facts.st_uid == 0 else room.f_bavail)
         is_full = room.f_blocks > 0 and free < BLOCK
         may_be_refused = ended and not silent and name == NAMES[0]
-        ends_with_block = facts.st_size % BLOCK == 0 and (facts.st_size > 0 or may_be_refused)
-        if not stat.S_ISREG(facts.st_mode) or not (is_full or (ends_with_block and facts.st_size)):
-            return ""  # as most are
-        if ends_with_block and is_full:
+        ends_with_block = facts.st_size % min(BLOCK, room.f_bsize) == 0 and (
+            facts.st_size > 0 or may_be_refused
+        )
+        if not stat.S_ISREG(facts.st_mode):
+            return ""
+        if is_full and (ends_with_block or (ended and facts.st_size > BLOCK)):
             return os.strerror(errno.ENOSPC)
-        if ends_with_block and ended:
+        if ends_with_block and ended and facts.st_size:
             try:
                 try_to_write(logs)
             except OSError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from executor.core.events import ContainerExited
+from executor.linux import launcher
 from executor.linux.cgroups import CgroupDriver
 from executor.settings import ExecutorSettings
 
@@ -91,6 +93,36 @@ def test_output_that_is_complete_is_not_lost_because_a_disk_is_full(
                 assert (await node.run(a_spec("c3", "true"))).output_lost == "", "it has written nothing"
 
     asyncio.run(scenario())
+
+
+@SLOTS
+@pytest.mark.parametrize("where", ["", "2>&1", ">&2"], ids=["stdout", "both", "stderr"])
+def test_a_short_write_that_finds_room_after_a_refused_one_hides_no_loss(
+    small: Path, cgroups: CgroupDriver, slots: int, where: str
+) -> None:
+    """As on ext4, which frees a reserve of its own once the refused data is on the disk."""
+
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            reserve = small / "reserve"
+            reserve.write_bytes(bytes(4096))
+            script = f"(seq 200000 2>&-; rm {reserve}; echo told) {where}; :"
+            end = await node.run(a_spec("c1", "sh", "-c", script))
+            assert (end.exit_code, end.output_lost) == (0, FULL)
+
+    asyncio.run(scenario())
+
+
+def test_room_of_less_than_a_block_is_no_room_for_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of ext4 may have 1024 bytes."""
+    facts = list(os.statvfs(tmp_path))
+    facts[1], facts[4] = 1024, 3  # f_frsize, f_bavail
+    monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result(facts))
+    assert not launcher._has_written_nothing(os.getpid(), str(tmp_path)), "this process has written"
+    facts[4] = 4
+    assert launcher._has_written_nothing(os.getpid(), str(tmp_path))
 
 
 @SLOTS
