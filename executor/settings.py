@@ -259,9 +259,8 @@ class ExecutorSettings(Record, kw_only=True):
     """Limit each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are weights,
     which apply only when the machine is busy."""
     prepared_containers: int = setting("yopp.nodemanager.prepared-containers", 4, at_least=0, at_most=1000)
-    """The number of waiting opportunistic and of waiting guaranteed containers that are prepared, each with its
-    directories and, without pooled groups, its cgroup and a waiting shell, so that they start at once. 0 prepares
-    none."""
+    """The number of waiting opportunistic and of waiting guaranteed containers whose directories are made before they
+    start. 0 makes none before."""
     pooled_groups: int = setting("yopp.nodemanager.pooled-groups", -1, at_least=-1, at_most=10000)
     """The maximum number of containers that run at the same time in pooled cgroups, each started by a small process
     in the cgroup, so that no container waits for a new cgroup. Pooled cgroups are created when they are needed, and

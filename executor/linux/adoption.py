@@ -89,7 +89,7 @@ class Finder:
             # Its end was recorded, so its exit code is no longer needed.
             self._remove(container_id)
         elif record.state is ContainerState.SCHEDULED:
-            # Remove what was prepared for it (``preparing.py``): its figures begin at zero when it is started.
+            # Remove what was prepared for it (``preparing.py``).
             self._remove(container_id)
             self._directories.remove_empty_logs(record.spec)
         return ContainerRecovered(record, False, False, left.exit_code if left else None, usage, path), None

@@ -153,11 +153,7 @@ class LinuxContainerExecutor:
         self._preparer = Preparer(
             context,
             settings.prepared_containers,
-            make_request=requests.of,
             in_use=self._held.__contains__,
-            pooled=lambda: self._pool.used,
-            launcher=launcher,
-            watcher=self._watcher,
         )
         self._cleaner = Cleaner(context, settings.delete_timeout_ms / 1000)
         self._pauser = Pauser(context, freezes=settings.pause_mechanism == "freezer")
@@ -209,7 +205,7 @@ class LinuxContainerExecutor:
         self._window.stop()
         self._wall_clock.stop()
         self._weights.finish()
-        await self._preparer.close()
+        self._preparer.close()
         await self._pool.close(self._store.is_open)
         if self._device_groups is not None:
             self._device_groups.remove()
@@ -382,7 +378,7 @@ class LinuxContainerExecutor:
             elif record.state is not ContainerState.LAUNCHING:
                 self._preparer.gone(container_id)
             elif container_id in self._held:  # it has followed another one
-                self._preparer.takes_furnished(record.spec)
+                self._preparer.takes(record.spec)
         except ExecutorError as error:
             # Running containers continue, but no container is started that a restart would not find again.
             self._repeats.error(str(error))

@@ -39,8 +39,8 @@ class LaunchRequests:
         self._inherited = whitelisted(os.environ)
         self._user, self._home = _account()
 
-    def of(self, spec: ContainerSpec, join: tuple[str, ...] | None = None) -> LaunchRequest:
-        """The request to start a container. It is for a shim if the files to join are given."""
+    def of(self, spec: ContainerSpec) -> LaunchRequest:
+        """The request to start a container."""
         private = self._directories.private(spec.container_id)
         working = os.path.abspath(spec.working_directory) if spec.working_directory is not None else private
         logs = self._directories.log(spec)
@@ -65,8 +65,8 @@ class LaunchRequests:
             working_directory=working,
             stdout=os.path.join(logs, "stdout"),
             stderr=os.path.join(logs, "stderr"),
-            exit_file="" if join is None else self._directories.next_exit_file(spec.container_id),
-            join=(*(join or ()), *(() if groups is None else (groups.join_file(spec.devices),))),
+            exit_file="",
+            join=() if groups is None else (groups.join_file(spec.devices),),
             account=None if account is None else account.ids,
             umask=spec.umask,
             oom_score_adj=self._settings.opportunistic_oom_score_adj if yields else 0,

@@ -20,7 +20,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -91,36 +90,6 @@ class Ended(Record):
     exit_code: int | None = None
 
 
-@dataclass(slots=True)
-class Prepared:
-    """A process that has joined its cgroups, or is about to, and does not begin before ``release``.
-
-    It waits for input at the file descriptor ``gate``. If that is closed, as when this process ends, it ends
-    without beginning.
-    """
-
-    request: LaunchRequest
-    launched: Launched
-    gate: int
-
-    def release(self) -> bool:
-        """Let the process begin; False if it is gone."""
-        try:
-            os.write(self.gate, b"\n")
-            return True
-        except OSError as error:
-            LOG.debug("%s is gone: %s", self.request.container_id, error.strerror)
-            return False
-        finally:
-            self.abandon()
-
-    def abandon(self) -> None:
-        """Let the process end without beginning, if it was not released."""
-        gate, self.gate = self.gate, -1
-        if gate >= 0:
-            os.close(gate)
-
-
 class CannotLaunchError(LaunchError):
     """A container could not be started. ``exit_code``: 127 not found, 126 not executable, 125 any failure of
     yopp."""
@@ -147,24 +116,9 @@ class ShimLauncher:
     def launch(self, request: LaunchRequest) -> Launched:
         """Start the shim. If the command cannot be executed, 126 or 127 is its exit code."""
         # Make the exit file first: what cannot be made keeps nothing from being repeated.
-        return self._start(request, ("--begin", *request.join), subprocess.DEVNULL)
+        return self._start(request, ("--begin", *request.join))
 
-    def prepare(self, request: LaunchRequest) -> Prepared:
-        """Start the shim, whose child joins the cgroups and waits at a pipe."""
-        try:
-            reading, writing = os.pipe()
-        except OSError as error:
-            raise _launch_error(request, error) from error
-        try:
-            launched = self._start(request, (*request.join, "--gate", "--begin"), reading)
-        except LaunchError:
-            os.close(writing)
-            raise
-        finally:
-            os.close(reading)
-        return Prepared(request, launched, writing)
-
-    def _start(self, request: LaunchRequest, steps: tuple[str, ...], stdin: int) -> Launched:
+    def _start(self, request: LaunchRequest, steps: tuple[str, ...]) -> Launched:
         check_command(request)
         limit = limit_of_children()
         given = (f"--files={limit}",) if limit else ()
@@ -196,7 +150,7 @@ class ShimLauncher:
                 "--",
                 *command,
             ]
-            return self._run(request, arguments, environment, stdin, inherited)
+            return self._run(request, arguments, environment, inherited)
         except OSError as error:
             raise _launch_error(request, error) from error
         finally:
@@ -232,7 +186,6 @@ class ShimLauncher:
         request: LaunchRequest,
         arguments: list[str],
         environment: dict[str, str],
-        stdin: int,
         inherited: list[int],
     ) -> Launched:
         own = request.account is None  # another user opens its output itself
@@ -243,7 +196,7 @@ class ShimLauncher:
                 with idle_io(request.idle):
                     process = subprocess.Popen(
                         arguments,
-                        stdin=stdin,
+                        stdin=subprocess.DEVNULL,
                         stdout=stdout,
                         stderr=stderr,
                         cwd=request.working_directory if own else "/",

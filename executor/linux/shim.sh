@@ -5,7 +5,6 @@
 # that reports. The steps are taken by the process that becomes the command, in their order:
 #   --reaps   first, if at all: the shim is a subreaper, and ends what the command has left
 #   FILE      it enters the cgroup of this cgroup.procs (or tasks) file
-#   --gate    it waits for a line on standard input, which is empty from then on; none comes: it never began
 #   --begin   it makes the exit file
 #   --files=N it may have so many files open (its soft limit)
 #   --oom=N   it has this score for the OOM killer, as far as that is permitted
@@ -27,10 +26,6 @@ trap 'exit 75' EXIT
 	while [ "$1" != -- ]; do
 		case $1 in
 		--reaps) ;;
-		--gate)
-			read -r YOPP_SHIM_WORD || { kill -KILL $$; exit 125; }
-			exec </dev/null
-			;;
 		--begin)
 			# Only one ever begins for an exit file: whoever finds it there already does nothing, and its shim
 			# must not add to it. Where the file cannot be made, the command has not begun (CANNOT_BEGIN).

@@ -1,4 +1,4 @@
-"""How containers start: within a slot of the pool, by a shim that was prepared, or by a new shim."""
+"""How containers start: within a slot of the pool, or by a shim."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 
 from ..core import commands
 from ..core.events import ContainerLaunched, ContainerLaunchFailed
-from ..errors import CgroupError, ExecutorError, one_line
+from ..errors import ExecutorError, one_line
 from ..light import replace
 from ..records import CgroupLimits, ContainerSpec, ContainerUsage
 from .cgroups.groups import check_name
 from .context import ExecutorContext, LiveContainer
 from .ending import Ender
-from .preparing import Preparer, Ready
+from .preparing import Preparer
 from .requests import LaunchRequests
 from .shim import CannotLaunchError, ExitWatcher, Launched, LaunchRequest, ShimLauncher, check_words
 from .slots.pool import Pool
@@ -84,18 +84,16 @@ class Starter:
             check_name(container_id)
             if (unrecorded := self._unrecorded.get(container_id)) is not None:
                 raise CannotLaunchError(str(unrecorded)) from unrecorded
+            check_words(spec.command)
+            if not self._preparer.takes(spec) or spec.files:
+                self._directories.prepare(spec)
             if self._launch_in_slot(spec, limits):
                 return
-            ready = self._begin_prepared(spec, limits)
-            if ready is None:
-                self._directories.prepare(spec)
-                request, launched = self._launch_by_shim(self._requests.of(spec), limits)
-            else:
-                request, launched = ready.prepared.request, ready.prepared.launched
+            request, launched = self._launch_by_shim(self._requests.of(spec), limits)
         except (ExecutorError, OSError) as error:
             self._cannot_launch(container_id, error, spec.files)
             return
-        self._launched_by_shim(request, launched, ready, begun)
+        self._launched_by_shim(request, launched, begun)
 
     def _cannot_launch(
         self, container_id: str, error: ExecutorError | OSError, files: Mapping[str, str] | None = None
@@ -129,11 +127,6 @@ class Starter:
 
     def _launch_in_slot(self, spec: ContainerSpec, limits: CgroupLimits) -> bool:
         """Return whether the pool starts the container. The result is posted later."""
-        if not self.pool.used or self._preparer.has(spec.container_id):
-            return False
-        check_words(spec.command)
-        if not self._preparer.takes_furnished(spec) or spec.files:
-            self._directories.prepare(spec)
         held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
         if not self.pool.launch(held, self._requests.of(spec), limits):
             return False
@@ -150,12 +143,12 @@ class Starter:
         if container_id in self._held or self.pool.follows(container_id) is not None:
             return  # it has begun
         # Nothing is written to somebody's directory, or for files, before the container begins.
-        if spec.files or self._preparer.has(container_id) or not self._directories.logs_are_its_own(spec):
+        if spec.files or not self._directories.logs_are_its_own(spec):
             return
         try:
             check_name(container_id)
             check_words(spec.command)
-            if not self._preparer.takes_furnished(spec):
+            if not self._preparer.takes(spec):
                 self._directories.prepare(spec)
             request = self._requests.of(spec)
         except (ExecutorError, OSError) as error:
@@ -212,7 +205,7 @@ class Starter:
         except (ExecutorError, OSError) as error:
             self._cannot_launch(held.container_id, error)
             return
-        self._launched_by_shim(request, launched, None, begun)
+        self._launched_by_shim(request, launched, begun)
 
     def _launch_by_shim(self, request: LaunchRequest, limits: CgroupLimits) -> tuple[LaunchRequest, Launched]:
         join = self._cgroups.create(request.container_id, limits)
@@ -220,9 +213,7 @@ class Starter:
         request = replace(request, join=(*join, *request.join), exit_file=exit_file)
         return request, self._launcher.launch(request)
 
-    def _launched_by_shim(
-        self, request: LaunchRequest, launched: Launched, ready: Ready | None, begun: float
-    ) -> None:
+    def _launched_by_shim(self, request: LaunchRequest, launched: Launched, begun: float) -> None:
         container_id = request.container_id
         held = self._held[container_id] = LiveContainer(
             container_id,
@@ -238,22 +229,7 @@ class Starter:
         path = self._cgroups.path(container_id)
         self._post(ContainerLaunched(container_id, launched.pid, launched.start, path, begun))
         # Only now: an immediate exit must not overtake the launch.
-        if ready is None:
-            self.watch(held, is_child=True)
-        else:
-            ready.on_end = lambda end: self._ender.shim_ended(held, end)
-
-    def _begin_prepared(self, spec: ContainerSpec, limits: CgroupLimits) -> Ready | None:
-        """Start a prepared container, within its limits. Returns None if it was not prepared."""
-        ready = self._preparer.take(spec)
-        if ready is None:
-            return None
-        try:
-            self._cgroups.set_limits(spec.container_id, limits)
-        except CgroupError:
-            ready.prepared.abandon()
-            raise
-        return ready if ready.prepared.release() else None
+        self.watch(held, is_child=True)
 
     def watch(self, held: LiveContainer, *, is_child: bool = False) -> None:
         """Post the end of a container that a shim has started, this time or in an earlier run."""

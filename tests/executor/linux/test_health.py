@@ -126,23 +126,6 @@ def test_what_never_began_for_want_of_a_file_is_the_nodes_fault_and_costs_no_try
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("slots", [0])
-def test_what_was_prepared_and_finds_no_room_for_its_exit_file_is_the_nodes_fault(
-    small: Path, cgroups: CgroupDriver
-) -> None:
-    async def scenario() -> None:
-        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=0)) as node:
-            spec = a_spec("c1", "true")
-            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.SCHEDULED)))
-            await soon(lambda: node.executor._preparer.has("c1"), "it is prepared")
-            fill(small, inodes=True)
-            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
-            end = await node.told(ContainerExited, "c1")
-            assert end.exit_code is None and "No space left" in end.node_fault
-
-    asyncio.run(scenario())
-
-
 @pytest.mark.parametrize("slots", [1])
 def test_a_launcher_that_cannot_write_its_journal_is_the_nodes_fault_wherever_the_output_goes(
     small: Path, cgroups: CgroupDriver, tmp_path: Path

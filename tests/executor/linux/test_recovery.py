@@ -326,16 +326,15 @@ def test_a_crash_between_writing_its_pid_down_and_its_first_line(
                 "/bin/sh",
                 os.fspath(ROOT / "executor/linux/shim.sh"),
                 os.fspath(file),
-                "--gate",
+                os.fspath(gate),
                 "--begin",
                 "--",
             ]
             launch = [
                 "sh",
                 "-c",
-                'gate=$1; shift; "$@" <>"$gate" >&2 & echo $!',
+                '"$@" >&2 & echo $!',
                 "sh",
-                os.fspath(gate),
                 *shim,
                 *command,
             ]
@@ -348,7 +347,7 @@ def test_a_crash_between_writing_its_pid_down_and_its_first_line(
             node.executor.perform(StoreContainer(record))
             (found,) = node.executor.recover()
             assert found.alive and not file.exists()
-            gate.write_text("go\n")
+            assert gate.read_text() == "0\n", "it waits for a reader of what it takes for its cgroup"
             exited = await node.told(ContainerExited, "c1")
             assert exited.exit_code == 5
 
