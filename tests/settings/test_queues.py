@@ -174,6 +174,7 @@ LEFTOVERS = {
     f"{ROOT}.queues": "default,prod", f"{ROOT}.default.capacity": "40", f"{ROOT}.prod.capacity": "60",
     f"{ROOT}.unfunded.capacity": "50", f"{ROOT}.old.x.capacity": "[memory=1024,vcores=1]",
     f"{ROOT}.old.queues": "x", f"{ROOT}.ordering-policy": "priority-utilization",
+    f"{ROOT}.default.accessible-node-labels.gpu.capacity": "100",
 }  # fmt: skip
 
 
@@ -190,13 +191,15 @@ def test_leftovers_of_a_distribution_are_ignored_in_xml_with_a_warning_and_refus
         f"{ROOT}.old.x.capacity",
         f"{ROOT}.old.queues",
         f"{ROOT}.ordering-policy",
+        f"{ROOT}.default.accessible-node-labels.gpu.capacity",
     )
-    assert len(configuration.warnings) == 4
+    assert len(configuration.warnings) == 5
     for warning, (place, name) in zip(
-        configuration.warnings, zip((5, 6, 7, 8), names, strict=True), strict=True
+        configuration.warnings, zip((5, 6, 7, 8, 9), names, strict=True), strict=True
     ):
         assert warning.startswith(f"{path}:{place}: {name} is ignored: ")
     assert f"{ROOT}.queues does not name that queue" in configuration.warnings[0]
+    assert "node labels do not divide capacity" in configuration.warnings[-1]
     toml = write("q.toml", "".join(f'"{name}" = "{value}"\n' for name, value in list(LEFTOVERS.items())[:4]))
     [problem] = problems_of([toml])
     assert "there is no queue root.unfunded" in problem.message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from yarnopp_cli.cli.app import run
@@ -132,6 +134,10 @@ def test_the_documents_client_is_sent_to_the_amrmproxy(
         ("resourcemanager", "", "127.0.0.1:8032", "127.0.0.1:8032", ""),
         ("resourcemanager", "", "${yarn.resourcemanager.hostname}:8032", None, "on loopback only"),
         ("resourcemanager", "", "m1:8032", None, "another cluster's"),
+        ("resourcemanager", "", f"{os.uname().nodename.upper()}:8032", None, "on loopback only"),
+        ("resourcemanager.webapp", "", f"{os.uname().nodename}.example.com:8088", None, "on loopback only"),
+        ("resourcemanager.webapp", "", "LocalHost.:9088", "localhost:9088", ""),
+        ("resourcemanager", "ip6-localhost", "${yarn.resourcemanager.hostname}:8032", "localhost:8032", ""),
         (
             "resourcemanager.scheduler",
             "",

@@ -10,10 +10,11 @@ Decisions: strict-properties.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
-from executor.light import Record, replace
+from executor.light import Record, replace, suppress
 from executor.records import Others
 from executor.settings import Property
 
@@ -41,6 +42,7 @@ from .rules import (
     AMRM_PROXY,
     DEFAULT,
     HOST_NAMES,
+    LOOPBACK_NAMES,
     Values,
     contradictions,
     doubts,
@@ -411,7 +413,9 @@ class _Layers:
             elif entry.name in final:
                 first = self.chosen[entry.name].origin
                 self.warnings.append(f"{entry.origin}: {entry.name} is ignored: it is final in {first}")
-            elif entry.from_xml and (why := why_not_here(entry.name, entry.value, proxy)):
+            elif entry.from_xml and (
+                why := why_not_here(entry.name, entry.value, proxy, os.uname().nodename)
+            ):
                 self.warnings.append(f"{entry.origin}: {entry.name} is ignored: {why}")
             else:
                 self.chosen[entry.name] = entry
@@ -421,15 +425,16 @@ class _Layers:
             self.warnings.append(f"{printable_path(path)}: ignored {noun} nothing to yopp ({names})")
 
     def _with_host(self, address: str) -> str:
-        """An address with its variables replaced, as far as Hadoop's files define these."""
+        """An address with its variables replaced, as far as Hadoop's files define these, and loopback's names by the
+        first of them."""
 
         def lookup(variable: str) -> str | None:
             return self.strangers.get(variable, HOST_NAMES.get(variable))
 
-        try:
-            return expand(address, lookup)
-        except ExpansionError:
-            return address
+        with suppress(ExpansionError):
+            address = expand(address, lookup)
+        host, _, port = address.strip().rpartition(":")
+        return f"{LOOPBACK_NAMES[0]}:{port}" if host.lower().rstrip(".") in LOOPBACK_NAMES else address
 
     def _leave_out_strays(self) -> None:
         """Leave out what a Hadoop file says of queues that there are not: files of distributions hold leftovers. What

@@ -131,7 +131,8 @@ def strays_of(texts: Mapping[str, str], all_texts: Mapping[str, str]) -> list[tu
         if key == "ordering-policy" and text.strip() in ("utilization", "priority-utilization"):
             found.append((name, UNSUPPORTED["priority"]))
         elif path and path not in known:
-            found.append((name, f"{QUEUE_PREFIX}{parent}.queues does not name that queue"))
+            why = why_unsupported(name)
+            found.append((name, why or f"{QUEUE_PREFIX}{parent}.queues does not name that queue"))
     return found
 
 

@@ -34,11 +34,21 @@ ADDRESSES = frozenset({RM_ADDRESS, SCHEDULER_ADDRESS, _RM_PAGES, _NM_PAGES})
 """In a Hadoop site file, these hold if they are on this host; else they tell where that cluster's daemons are."""
 HOST_NAMES = {"yarn.resourcemanager.hostname": "0.0.0.0", "yarn.nodemanager.hostname": "0.0.0.0"}
 """Hadoop's variables in these, with their defaults."""
+LOOPBACK_NAMES = (
+    "localhost",
+    "localhost.localdomain",
+    "localhost4",
+    "localhost6",
+    "ip6-localhost",
+    "ip6-loopback",
+)
+"""The names by which /etc/hosts of a distribution calls the loopback addresses."""
 
 
-def why_not_here(name: str, value: object, amrm_proxy: object) -> str:
+def why_not_here(name: str, value: object, amrm_proxy: object, own_name: str) -> str:
     """Why an address of a Hadoop site file has no effect; "" if it has one. The scheduler's has one if it is the port
-    of ``amrm_proxy`` on this host: that is YARN's way to send a client to the AMRMProxy."""
+    of ``amrm_proxy`` on this host: that is YARN's way to send a client to the AMRMProxy. ``own_name`` is this host's.
+    """
     host, _, port = str(value).strip().rpartition(":")
     here = host in ("localhost", "[::1]") or host.startswith("127.")
     every = host in ("0.0.0.0", "[::]", "::")
@@ -49,7 +59,7 @@ def why_not_here(name: str, value: object, amrm_proxy: object) -> str:
         return "" if proxy else "masters find their scheduler at the ResourceManager"
     if here or (every and name != RM_ADDRESS):
         return ""
-    if every or name == _NM_PAGES:
+    if every or name == _NM_PAGES or host.lower().partition(".")[0] == own_name.lower().partition(".")[0]:
         return "it is an address on the network, and yopp listens on loopback only"
     return "it names another cluster's ResourceManager"
 

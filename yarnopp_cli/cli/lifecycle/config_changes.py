@@ -221,7 +221,7 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
         near = nearest(entry.name, PROPERTIES, cutoff=0.93)
         return left(f"unknown; did you mean {near}?" if near else "yopp does not use it")
     if configuration.origin(entry.name) != entry.origin:
-        if why := why_not_here(entry.name, text, configuration.value(AMRM_PROXY)):
+        if why := why_not_here(entry.name, text, configuration.value(AMRM_PROXY), os.uname().nodename):
             return left(why)
         return left(f"{configuration.origin(entry.name)} takes precedence")
     value = configuration.value(entry.name)
