@@ -76,7 +76,8 @@ _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | o
 _UNPROTECTED = b"-1000"
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "riscv64": 30}
 IDLE_CLASS = 3 << 13
-"""The number of ioprio_set(2), for which the C library has no function; and its idle class."""
+"""The number of ioprio_set(2), for which the C library has no function, before that of ioprio_get(2); and its idle
+class."""
 SHELL = "/bin/sh"
 _SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -144,6 +145,16 @@ def _calls() -> Callable[..., int] | None:
         return int(_ctypes.call_function(function, arguments))
 
     return call
+
+
+def io_priority() -> Callable[..., int]:
+    """A function that returns this process's class and priority of I/O, or sets them to its argument; 0 where this
+    kernel's numbers are not known."""
+    number = IOPRIO_SET.get(os.uname().machine)
+    call = _calls() if number else None
+    if number is None or call is None:
+        return lambda *value: 0
+    return lambda *value: call("syscall", number + (not value), 1, 0, *value)
 
 
 def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
@@ -362,11 +373,13 @@ class Limits:
 
     def __init__(self, groups: list[str]) -> None:
         """Open the files, and the directories ``groups``."""
-        self._weights, self._files = list[int](), [os.open("/proc/self/limits", os.O_RDONLY | os.O_CLOEXEC)]
+        own = (f"/proc/self/{name}" for name in ("limits", "cgroup"))
+        self._weights, self._files = list[int](), [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in own]
         for entry in (entry for group in groups for entry in os.scandir(group) if is_limit(entry)):
             files = self._weights if entry.name in WEIGHTS else self._files
             files.append(os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC))
         self._groups = [os.open(group, os.O_PATH | os.O_CLOEXEC) for group in groups]
+        self._io_priority = io_priority()
         #: as the node wants them
         self.sent = self.now()
 
@@ -383,7 +396,7 @@ class Limits:
             texts = [[os.pread(fd, 4096, 0) for fd in files] for files in (self._weights, self._files)]
         except OSError:
             return ()
-        return (*texts, nested, inherited)
+        return (*texts, nested, inherited, self._io_priority())
 
 
 class Figures:
@@ -584,23 +597,21 @@ class Shield:
         self._own = os.pread(self._fd, 16, 0).strip()
         if self._write(_UNPROTECTED):
             self._own = _UNPROTECTED
-        number = IOPRIO_SET.get(os.uname().machine)
-        call = _calls() if number else None
-        self._set_io_class = (lambda value: call("syscall", number, 1, 0, value)) if call else None
-        self._idle = False
+        self._io_priority = io_priority()
+        self._own_io, self._idle = self._io_priority(), False
 
     def up(self) -> None:
         """Protect this process from now on."""
         self._write(self._own)
-        if self._idle and self._set_io_class:
-            self._set_io_class(0)
+        if self._idle:
+            self._io_priority(self._own_io)
 
     def down(self, score: int, idle: bool) -> None:
         """Take what the process has that is started next: a score that is too low to be permitted stays as it is."""
         self._write(b"%d" % score)
         self._idle = idle
-        if idle and self._set_io_class:
-            self._set_io_class(IDLE_CLASS)
+        if idle:
+            self._io_priority(IDLE_CLASS)
 
     def _write(self, score: bytes) -> bool:
         try:

@@ -359,13 +359,15 @@ CHANGES = {
     "files": "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (50, 50)); print('done', flush=True)",
     "processors": "os.sched_setaffinity(os.getppid(), {min(os.sched_getaffinity(0))}); print('done', flush=True)",
     "priority": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 7); print('done', flush=True)",
+    "priority of I/O": "os.system(f'ionice -c3 -p {os.getppid()}') or print('done', flush=True)",
     "what it leaves": "os.fork() or os.execlp('sleep', 'sleep', '60'); print('done', flush=True)",
 }
 """What one of root's containers can change for itself, by cgroup file systems of its own, and for its launcher."""
 LOOK = """
 import os
 from executor.linux.launcher import is_limit
-print(sorted(os.sched_getaffinity(0)), os.getpriority(os.PRIO_PROCESS, 0), open("/proc/self/limits").read())
+print(os.popen("ionice").read(), sorted(os.sched_getaffinity(0)), os.getpriority(os.PRIO_PROCESS, 0))
+print(open("/proc/self/limits").read())
 for line in open("/proc/self/cgroup"):
     _, names, path = line.rstrip().split(":", 2)
     for place in (f"/sys/fs/cgroup/{names}{path}", f"/sys/fs/cgroup/{names}/..{path}", f"/sys/fs/cgroup{path}"):
@@ -408,6 +410,36 @@ def test_the_next_container_has_the_limits_that_the_node_gives_it(
             assert (exited.exit_code, exited.following) == (0, "")
             assert (await node.run(looks("c3"), limits)).exit_code == 0
             assert node.output("c3").decode() == node.output("c1").decode()
+
+    asyncio.run(scenario())
+
+
+def test_a_launcher_that_a_container_has_moved_starts_nothing_more(
+    tmp_path: Path, cgroups: GroupDriver
+) -> None:
+    """Such as one of an ordinary user's node, to whom the cgroups are delegated."""
+    script = """
+for line in open("/proc/self/cgroup"):
+    names, path = line.rstrip().split(":", 2)[1:]
+    place = f"/sys/fs/cgroup/{names}{path}/../tasks"
+    if names == "memory" and "/yopp-slot-" in path:
+        print(open(place, "w").write(str(os.getppid())))
+"""
+    look = a_spec("c2", "cat", "/proc/self/cgroup")
+
+    async def scenario() -> None:
+        async with a_node(
+            tmp_path, cgroups, ExecutorSettings(pooled_groups=1, confined_containers=False)
+        ) as node:
+            moves = a_spec("c1", sys.executable, "-I", "-c", f"import os\n{script}")
+            assert (await node.run(moves)).exit_code == 0, node.output("c1", "stderr")
+            if not node.output("c1"):
+                pytest.skip("NOT TESTED: v2 has no processes in a group that has others")
+            assert (await node.run(look)).exit_code == 0
+            assert ":memory:" in node.output("c2").decode()
+            assert all(
+                "/yopp-slot-" in one for one in node.output("c2").decode().splitlines() if ":memory:" in one
+            )
 
     asyncio.run(scenario())
 
