@@ -34,7 +34,11 @@ def beat(now: float, period: float) -> float:
 
 
 class Machine(Protocol[EventT, CommandT]):
-    """Events in, commands out, time an argument (seconds, monotonic)."""
+    """Events in, commands out, time an argument (seconds, monotonic).
+
+    A read (what is there now?) needs neither an event nor a command: a machine may answer it by a method that returns
+    the answer and changes nothing.
+    """
 
     def handle(self, event: EventT, now: float) -> list[CommandT]:
         """Handle an event; return the commands in the order in which they must be performed."""

@@ -145,7 +145,7 @@ def test_nodes_come_fall_silent_return_and_go() -> None:
     cluster.lose(node.connection)
     node.register()
     node.beat(healthy=False, health_report="disk full")
-    node.beat()
+    node.beat(healthy=True, health_report="")
     node.unregister()
     assert kinds(cluster, node_id=node.name) == [
         "NodeAdded",

@@ -11,7 +11,9 @@ import asyncio
 import logging
 import os
 import random
+import time
 from collections.abc import Sequence
+from typing import cast
 
 from executor.driver import Driver
 from executor.linux.procfs import boot_id
@@ -29,6 +31,7 @@ from ..machine.restarts import DaemonRestarted
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse, UpdateNodeResourceRequest
 from ..records.client_protocol import SetLifetimeResponse
 from ..records.job_protocol import SubmitApplicationRequest, SubmitJobRequest
+from ..records.methods import Request, ResponseT
 from ..records.reports import STAY
 from ..records.state import StoreCommand, StoredCluster, latest
 from ..records.tracker_protocol import RegisterNodeManagerRequest
@@ -124,8 +127,20 @@ class ResourceManagerDaemon:
             self._driver.post(HostMeasured(capacity_of_host(self._configuration)))
         self._driver.post(event)
 
+    def read(self, request: Request[ResponseT]) -> ResponseT:
+        """Answer a read, after the records of everything that it sees are written. Raises YoppError."""
+        if self._held:
+            self._write()
+        return cast(ResponseT, self._machine.read(request, time.monotonic()))
+
     def _called(self, event: CallReceived | ConnectionLost) -> None:
-        """Post a call from a socket. A node that registers is watched from then on."""
+        """Answer a read, post another call from a socket. A node that registers is watched from then on."""
+        if isinstance(event, CallReceived) and self._machine.reads(event.request):
+            try:
+                self._server.perform(Reply(event.call_id, self.read(event.request)))
+            except YoppError as error:
+                self._server.perform(ReplyError(event.call_id, error))
+            return
         self._post(event)
         if isinstance(event, CallReceived) and isinstance(event.request, RegisterNodeManagerRequest):
             self._watcher.look_at_nodes()
@@ -183,7 +198,7 @@ class ResourceManagerDaemon:
         elif isinstance(command, Reply | ReplyError):
             if isinstance(command, Reply) and isinstance(command.response, SetLifetimeResponse):
                 if command.response.info.lifetime == STAY:
-                    self._web.open_late(self._process.run_dir, self._configuration)
+                    self._web.open_late(self.read, self._process.run_dir, self._configuration)
             elif isinstance(command, Reply) and isinstance(command.response, RefreshQueuesResponse):
                 self._keep_queues(command.response.request)
             self._web.calls.perform(command)
@@ -223,7 +238,7 @@ class ResourceManagerDaemon:
             if self._settings.address:
                 await self._server.listen_tcp(self._settings.address, RM_ADDRESS)
             if self._lifetime == STAY:
-                self._web.open(self._process.run_dir, self._configuration)
+                self._web.open(self.read, self._process.run_dir, self._configuration)
             # The deadlines of the machine count from here, before the first call.
             self._driver.step(self._begin)
             self._process.announce_ready()

@@ -87,27 +87,30 @@ class ResourceManager:
         self._store = RMStateStore(context, hosting)
         self._recovery = recovery = Recovery(context, manager, ledger, adoption, hosting, queues, self._store)
         explaining = ExplainService(context, preemption, inquiries, hosting.held_back)
-        #: requests that are answered at once, whoever asks
-        self._answers: dict[type, Callable[[Any], Any]] = {
-            tracker.UnRegisterNodeManagerRequest: tracking.unregister,
-            master.FinishApplicationMasterRequest: masters.finish,
-            client.GetNewApplicationRequest: clients.get_new_application,
+        #: reads: functions of the context, whoever asks
+        self._reads: dict[type, Callable[[Any], Any]] = {
             job_protocol.GetApplicationsRequest: clients.get_applications,
             client.GetApplicationAttemptsRequest: clients.get_attempts,
             client.GetClusterNodesRequest: clients.get_nodes,
             client.GetContainersRequest: clients.get_containers,
             client.GetClusterInfoRequest: clients.info,
             client.GetQueueInfoRequest: queues.get_queues,
+            job_protocol.GetJobRequest: hosting.get,
+            history.GetMapReduceJobRequest: clients.get_map_reduce,
+            scheduling.GetSchedulerFiguresRequest: clients.get_figures,
+            scheduling.GetActivitiesRequest: explaining.get_activities,
+        }
+        #: other requests that are answered at once, whoever asks
+        self._answers: dict[type, Callable[[Any], Any]] = {
+            tracker.UnRegisterNodeManagerRequest: tracking.unregister,
+            master.FinishApplicationMasterRequest: masters.finish,
+            client.GetNewApplicationRequest: clients.get_new_application,
             client.UpdateApplicationTimeoutsRequest: clients.limit_lifetime,
             client.UpdateApplicationTagsRequest: clients.set_tags,
             client.ChangeContainerRequest: updates.change,
             job_protocol.StopJobRequest: hosting.stop,
-            job_protocol.GetJobRequest: hosting.get,
             client.SetLifetimeRequest: lifetime.set_lifetime,
             client.SettleLostRequest: tracking.settle_lost,
-            history.GetMapReduceJobRequest: clients.get_map_reduce,
-            scheduling.GetSchedulerFiguresRequest: clients.get_figures,
-            scheduling.GetActivitiesRequest: explaining.get_activities,
             admin.DrainNodesRequest: administration.drain,
             admin.ResumeNodesRequest: administration.resume,
             admin.UpdateNodeResourceRequest: administration.resize,
@@ -200,6 +203,16 @@ class ResourceManager:
                 assert_never(event)
         return self._settle()
 
+    def reads(self, request: object) -> bool:
+        """Whether ``read`` answers a request."""
+        return type(request) in self._reads
+
+    def read(self, request: object, now: float) -> Any:
+        """The answer to a read, beside the events: a function of the context, which it leaves as it is. Raises
+        YoppError."""
+        self._rm.begin(now)
+        return self._reads[type(request)](request)
+
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
         return self._rm.deadlines.next()
@@ -222,7 +235,7 @@ class ResourceManager:
     def _answer(self, call: CallReceived) -> Any:
         """The answer to a call; None where it comes later, or has been given."""
         kind = type(call.request)
-        if (handler := self._answers.get(kind)) is not None:
+        if (handler := self._answers.get(kind) or self._reads.get(kind)) is not None:
             return handler(call.request)
         if (caller := self._calls.get(kind)) is not None:
             return caller(call, call.request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from ..errors import ConnectionFailedError, YoppError
 from ..machine.calls import CallReceived, Reply, ReplyError
@@ -17,6 +17,13 @@ from ..records.methods import Request, ResponseT
 NUMBERS_FROM: Final = 1 << 62
 CONNECTION: Final = 1 << 62
 CALL_SECONDS: Final = 30.0
+
+
+class Reader(Protocol):
+    """Answers a read of the machine in this process: a function of its context."""
+
+    def __call__(self, request: Request[ResponseT]) -> ResponseT:
+        """The answer. Raises YoppError if the machine refuses the request."""
 
 
 class LocalCalls:

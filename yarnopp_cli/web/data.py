@@ -38,7 +38,7 @@ from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live
 from ..views.rest.mapreduce import JobView, with_usage
 from ..views.rest.metrics import Figures, of_cluster, of_node
-from .calls import LocalCalls, call_daemon
+from .calls import LocalCalls, Reader, call_daemon
 from .http import bad_request, not_found
 
 MEASURE_SECONDS = 2.0
@@ -125,35 +125,37 @@ class KeptJobs:
 
 
 class ClusterData:
-    """The data of the ResourceManager's documents and pages: the machine's own answers."""
+    """The data of the ResourceManager's documents and pages: the machine's own answers. ``read`` answers a read at
+    once, ``call`` makes a call of the machine."""
 
-    def __init__(self, calls: LocalCalls, run_dir: RunDir) -> None:
+    def __init__(self, read: Reader, calls: LocalCalls, run_dir: RunDir) -> None:
+        self.read = read
         self.call = calls
         self.run_dir = run_dir
         self._busy = Busy()
         self.kept_jobs = KeptJobs(run_dir)
 
-    async def info(self) -> ClusterInfo:
+    def info(self) -> ClusterInfo:
         """A summary of the cluster."""
-        return await self.call(client.GetClusterInfoRequest())
+        return self.read(client.GetClusterInfoRequest())
 
-    async def applications(
+    def applications(
         self, request: job_protocol.GetApplicationsRequest | None = None
     ) -> tuple[ApplicationReport, ...]:
         """The applications that the request selects, in order of submission."""
-        return (await self.call(request or job_protocol.GetApplicationsRequest())).applications
+        return self.read(request or job_protocol.GetApplicationsRequest()).applications
 
-    async def application(self, application_id: str) -> ApplicationReport:
+    def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises 404 as YARN does, 400 for a malformed id."""
         application_id = str(ApplicationId.read(application_id))
         try:
-            return (await self.applications(job_protocol.GetApplicationsRequest((application_id,))))[0]
+            return self.applications(job_protocol.GetApplicationsRequest((application_id,)))[0]
         except ApplicationNotFoundError:
             raise not_found(f"app with id: {application_id} not found") from None
 
-    async def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
+    def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """The attempts of an application, the oldest first."""
-        return (await self.call(client.GetApplicationAttemptsRequest(application_id))).attempts
+        return self.read(client.GetApplicationAttemptsRequest(application_id)).attempts
 
     async def containers_of(self, application_id: str) -> tuple[ContainerReport, ...]:
         """All containers of an application, in order of allocation."""
@@ -169,7 +171,7 @@ class ClusterData:
 
     async def _containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """The containers, those that wait as their nodes see them now: with their places, and why they wait."""
-        found = (await self.call(request)).containers
+        found = self.read(request).containers
         told = await self._told(
             (one.node_id, one.container_id) for one in found if one.state and is_waiting(one)
         )
@@ -181,30 +183,28 @@ class ClusterData:
         wanted: dict[str, list[str]] = {}
         for node_id, container_id in containers:
             wanted.setdefault(node_id, []).append(container_id)
-        addresses = (
-            {one.node_id: one.address for one in await self.nodes() if one.connected} if wanted else {}
-        )
+        addresses = {one.node_id: one.address for one in self.nodes() if one.connected} if wanted else {}
         asked = (_statuses(addresses[node], names) for node, names in wanted.items() if node in addresses)
         return {status.container_id: status for told in await asyncio.gather(*asked) for status in told}
 
-    async def queues(self) -> tuple[QueueReport, ...]:
+    def queues(self) -> tuple[QueueReport, ...]:
         """All queues, parents before children."""
-        return (await self.call(client.GetQueueInfoRequest())).queues
+        return self.read(client.GetQueueInfoRequest()).queues
 
-    async def nodes(self) -> tuple[NodeReport, ...]:
+    def nodes(self) -> tuple[NodeReport, ...]:
         """All nodes, in order of host name and port."""
-        return (await self.call(client.GetClusterNodesRequest())).nodes
+        return self.read(client.GetClusterNodesRequest()).nodes
 
-    async def node(self, node_id: str) -> NodeReport:
+    def node(self, node_id: str) -> NodeReport:
         """One node. Raises 404 if there is no node of that id."""
-        for one in await self.nodes():
+        for one in self.nodes():
             if one.node_id == node_id:
                 return one
         raise not_found(f"nodeId, {node_id[:200]}, is not found")
 
     async def job(self, application_id: str) -> JobView | None:
         """The MapReduce job of an application, live or ended; None if it is not one or nothing was kept of it."""
-        answer = await self.call(GetMapReduceJobRequest(application_id))
+        answer = self.read(GetMapReduceJobRequest(application_id))
         if answer.report is not None:
             return await self.measured(answer)
         if answer.application.state not in FINAL_STATES:
@@ -221,17 +221,17 @@ class ClusterData:
         usages = {container_id: status.usage for container_id, status in told.items()}
         return JobView(answer.application, with_usage(answer.report, usages), now_ms())
 
-    async def http_addresses(self) -> dict[str, str]:
+    def http_addresses(self) -> dict[str, str]:
         """The address of each node's pages, by node id."""
-        return {node.node_id: node.http_address for node in await self.nodes()}
+        return {node.node_id: node.http_address for node in self.nodes()}
 
-    async def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, Any]:
         """ClusterMetricsInfo."""
-        counted = await self.call(GetSchedulerFiguresRequest())
+        counted = self.read(GetSchedulerFiguresRequest())
         return metrics(
-            await self.info(),
-            await self.applications(),
-            await self.nodes(),
+            self.info(),
+            self.applications(),
+            self.nodes(),
             counted.pending,
             self._busy.percent(),
             counted.assigned_per_second,
@@ -240,10 +240,10 @@ class ClusterData:
     async def figures(self) -> Figures:
         """The figures of ``/metrics`` and ``/jmx``."""
         return of_cluster(
-            await self.info(),
-            await self.applications(),
-            await self.nodes(),
-            await self.call(GetSchedulerFiguresRequest()),
+            self.info(),
+            self.applications(),
+            self.nodes(),
+            self.read(GetSchedulerFiguresRequest()),
             self._busy.percent(),
             process_figures(os.getpid()),
         )

@@ -82,8 +82,8 @@ class MapReduceApi:
     async def _master(self, request: web.Request) -> JobView:
         """The job of a live master. After its end the caller is redirected to the history server, as by YARN's
         proxy; 404 if it is not a MapReduce job."""
-        report = await self._data.application(request.match_info["app"])
-        answer = await self._data.call(GetMapReduceJobRequest(report.application_id))
+        report = self._data.application(request.match_info["app"])
+        answer = self._data.read(GetMapReduceJobRequest(report.application_id))
         app = answer.application
         if answer.report is None and await asyncio.to_thread(self._kept.find, app.application_id) is None:
             reason = f"it is of type {app.application_type}, and no MapReduce job"
@@ -133,7 +133,7 @@ class MapReduceApi:
     @Declared(status=302, sends=())
     async def page(self, request: web.Request) -> web.StreamResponse:
         """The tracking URL: redirects to the application's page."""
-        report = await self._data.application(request.match_info["app"])
+        report = self._data.application(request.match_info["app"])
         raise web.HTTPFound(f"/cluster/app/{report.application_id}")
 
     @route("GET", MASTER, MASTER + "/info")
@@ -157,7 +157,7 @@ class MapReduceApi:
         if is_to_be_killed(state, wanted):
             if attempt.state is ContainerState.DONE:
                 raise bad_request(f"{view.attempt_id(task, attempt)} has ended as {state}")
-            node = await self._data.node(attempt.node_id)
+            node = self._data.node(attempt.node_id)
             wish = StopContainersRequest(
                 (attempt.container_id,),
                 int(ContainerExitStatus.ABORTED),
@@ -172,7 +172,7 @@ class MapReduceApi:
     @route("GET", PROXY + "/{rest:.*}")
     async def nothing(self, request: web.Request) -> Document:
         """404: a master has no web server; its job is described at the paths above."""
-        report = await self._data.application(request.match_info["app"])
+        report = self._data.application(request.match_info["app"])
         raise not_found(
             f"there is nothing at {request.path[:200]}: masters of yopp have no web server of their own, "
             f"see /ws/v1/cluster/apps/{report.application_id}"
@@ -183,7 +183,7 @@ class MapReduceApi:
     @route("GET", HISTORY, HISTORY + "/", HISTORY + "/info")
     async def history_info(self, request: web.Request) -> Document:
         """HistoryInfo. The ResourceManager keeps and serves the history."""
-        info = await self._data.info()
+        info = self._data.info()
         return {
             "historyInfo": {
                 "startedOn": info.started_at_ms,
@@ -217,10 +217,10 @@ class MapReduceApi:
         """Kept jobs, and those that ended recently: a job is kept once its last container has ended."""
         since = now_ms() - RECENT_MS
         recent: list[dict[str, Any]] = []
-        for app in await self._data.applications(GetApplicationsRequest(application_types=("MAPREDUCE",))):
+        for app in self._data.applications(GetApplicationsRequest(application_types=("MAPREDUCE",))):
             if app.state not in FINAL_STATES or app.finished_at_ms < since:
                 continue
-            answer = await self._data.call(GetMapReduceJobRequest(app.application_id))
+            answer = self._data.read(GetMapReduceJobRequest(app.application_id))
             if answer.report is not None:
                 recent.append(JobView(answer.application, answer.report, now_ms()).history_row())
         # The files are read after the RM was asked: a job kept in between, whose report was gone already, is

@@ -35,7 +35,7 @@ from ..views import cluster as cluster_view
 from ..views import nodes as node_view
 from ..views.explain import activities as activities_view
 from . import queries
-from .calls import LocalCalls, call_daemon
+from .calls import LocalCalls, Reader, call_daemon
 from .data import ClusterData
 from .http import (
     HttpError,
@@ -130,12 +130,12 @@ class ClusterApi:
     @route("GET", BASE + "/metrics")
     async def metrics(self, request: web.Request) -> Document:
         """ClusterMetricsInfo."""
-        return await self.data.metrics()
+        return self.data.metrics()
 
     @route("GET", BASE + "/scheduler")
     async def scheduler(self, request: web.Request) -> Document:
         """The queues."""
-        return cluster_view.scheduler(await self.data.queues())
+        return cluster_view.scheduler(self.data.queues())
 
     @route("GET", BASE + "/scheduler/activities")
     @Declared({"nodeId": queries.TEXT, **queries.GROUPED})
@@ -143,9 +143,9 @@ class ClusterApi:
         """Why pending requests are not scheduled, by queue; at one node with ``nodeId``."""
         node_id = request.query.get("nodeId", "")
         if node_id:
-            await self.data.node(node_id)
+            self.data.node(node_id)
         grouped = queries.grouped_by(request)
-        answer = await self.data.call(GetActivitiesRequest(node_id=node_id))
+        answer = self.data.read(GetActivitiesRequest(node_id=node_id))
         return activities_view.cluster(answer, node_id, java_date(answer.at_ms), grouped=grouped)
 
     @route("GET", BASE + "/scheduler/app-activities/{app}")
@@ -165,7 +165,7 @@ class ClusterApi:
         actions = frozenset(one.lower() for one in queries.names(request, "actions"))
         if wrong := actions - set(activities_view.ACTIONS):
             raise bad_request(f"Got invalid action: {min(wrong)[:100]}, valid actions: refresh, get")
-        answer = await self.data.call(GetActivitiesRequest(report.application_id))
+        answer = self.data.read(GetActivitiesRequest(report.application_id))
         return activities_view.application(
             report,
             answer,
@@ -187,7 +187,7 @@ class ClusterApi:
                 "# of applicationTypes = " + str(len(kinds)), because="we temporarily support at most one"
             )
         kind = kinds[0].strip().lower() if kinds else "*"
-        return cluster_view.statistics(await self.data.applications(), states, kind)
+        return cluster_view.statistics(self.data.applications(), states, kind)
 
     # -- applications ----------------------------------------------------------------------------------------
 
@@ -196,11 +196,11 @@ class ClusterApi:
     async def applications(self, request: web.Request) -> Document:
         """``yopp app list -a --json``, and YARN's filters."""
         wanted, passes = queries.application_filter(request)
-        found = [one for one in await self.data.applications(wanted) if passes(one)]
+        found = [one for one in self.data.applications(wanted) if passes(one)]
         return application_view.APPLICATIONS.every(queries.latest(request, found), now_ms())
 
     async def _application(self, request: web.Request) -> ApplicationReport:
-        return await self.data.application(request.match_info["app"])
+        return self.data.application(request.match_info["app"])
 
     @route("GET", APP + "/timeouts/{kind}")
     @Declared({"kind": queries.one_of(["LIFETIME"])})
@@ -306,13 +306,13 @@ class ClusterApi:
     async def attempts(self, request: web.Request) -> Document:
         """``yopp attempt list ID --json``."""
         report = await self._application(request)
-        return application_view.ATTEMPTS.every(await self.data.attempts(report.application_id))
+        return application_view.ATTEMPTS.every(self.data.attempts(report.application_id))
 
     @route("GET", ATTEMPT)
     async def attempt(self, request: web.Request) -> Document:
         """``yopp attempt status ID --json``."""
         attempt_id = await self._attempt_id(request)
-        for one in await self.data.attempts(_application_of(attempt_id)):
+        for one in self.data.attempts(_application_of(attempt_id)):
             if one.attempt_id == attempt_id:
                 return {"appAttempt": application_view.attempt_document(one)}
         raise not_found(f"app attempt with id: {attempt_id} not found")
@@ -337,7 +337,7 @@ class ClusterApi:
         attempt_id = await self._attempt_id(request)
         reports = await self.data.containers_of(_application_of(attempt_id))
         mine = [one for one in reports if _attempt_of(one.container_id) == attempt_id]
-        return cluster_view.container_documents(mine, await self.data.http_addresses(), now_ms())
+        return cluster_view.container_documents(mine, self.data.http_addresses(), now_ms())
 
     @route("GET", ATTEMPT + "/containers/{container}")
     async def attempt_container(self, request: web.Request) -> Document:
@@ -347,7 +347,7 @@ class ClusterApi:
         if _attempt_of(container_id) != attempt_id:
             raise bad_request(f"container {container_id} is not of {attempt_id}")
         report = await self.data.container(container_id)
-        address = (await self.data.http_addresses()).get(report.node_id, "")
+        address = self.data.http_addresses().get(report.node_id, "")
         return {"container": cluster_view.container_document(report, address, now_ms())}
 
     @route("POST", BASE + "/containers/{container}/signal/{signal}")
@@ -362,7 +362,7 @@ class ClusterApi:
         report = await self.data.container(request.match_info["container"])
         if report.state is ContainerState.DONE:
             raise bad_request(f"container {report.container_id} has ended")
-        node = await self.data.node(report.node_id)
+        node = self.data.node(report.node_id)
         if node.state is not NodeState.RUNNING or not node.connected:
             raise NodeNotFoundError(f"node {node.node_id} does not answer")
         if command == "OUTPUT_THREAD_DUMP" or (command == "FORCEFUL_SHUTDOWN" and report.pid):
@@ -381,19 +381,19 @@ class ClusterApi:
     @Declared({"states": queries.some_of(NodeState)})
     async def nodes(self, request: web.Request) -> Document:
         """``yopp node list --json``; without a filter, as in YARN, those whose state is not in UNLISTED."""
-        return node_view.NODES.every(queries.chosen_nodes(request, await self.data.nodes(), "states"))
+        return node_view.NODES.every(queries.chosen_nodes(request, self.data.nodes(), "states"))
 
     @route("GET", BASE + "/nodes/{node}")
     async def node(self, request: web.Request) -> Document:
         """``yopp node status ID --json``."""
-        return {"node": node_view.document(await self.data.node(request.match_info["node"]))}
+        return {"node": node_view.document(self.data.node(request.match_info["node"]))}
 
     @route("POST", BASE + "/nodes/{node}/resource")
     @Declared(body={"resource": SIZE})
     async def set_node_resource(self, request: web.Request) -> Document:
         """Change the size of a node, until its process ends."""
         size = resource_of(await json_body(request))
-        node = await self.data.node(request.match_info["node"])
+        node = self.data.node(request.match_info["node"])
         (changed,) = (await self._write(UpdateNodeResourceRequest({node.node_id: size}), request)).nodes
         return {"memory": changed.total.memory, "vCores": changed.total.vcores}
 
@@ -403,7 +403,7 @@ class ClusterApi:
     @route("GET", BASE + "/scheduler-conf")
     async def scheduler_configuration(self, request: web.Request) -> Document:
         """The ``yarn.scheduler.`` properties that were set."""
-        info = await self.data.info()
+        info = self.data.info()
         found = [
             {"name": name, "value": value}
             for name, value in sorted(info.properties.items())
@@ -447,11 +447,12 @@ async def serve(
     bound: list[socket.socket],
     listener: WebListener,
     calls: LocalCalls,
+    read: Reader,
     run_dir: RunDir,
     configuration: Configuration,
 ) -> WebServer:
     """Serve the RM's REST API and pages on bound sockets."""
-    data = ClusterData(calls, run_dir)
+    data = ClusterData(read, calls, run_dir)
     routes = ClusterApi(data, configuration).routes()
     routes += [*MapReduceApi(data).routes(), *ClusterPages(data).routes()]
     routes += routes_of(Instruments(configuration, run_dir, NAVIGATION, data.figures))

@@ -54,12 +54,12 @@ class ClusterPages:
         return [*static_routes("/cluster"), *routes_of(self)]
 
     async def _tiles(self) -> Html:
-        return cluster_tiles(await self._data.info(), await self._data.nodes())
+        return cluster_tiles(self._data.info(), self._data.nodes())
 
     @route("GET", "/cluster", "/cluster/", "/cluster/cluster")
     async def about(self, request: web.Request) -> web.StreamResponse:
         """A summary of the cluster."""
-        info = await self._data.info()
+        info = self._data.info()
         rows = [
             ("Cluster ID", info.cluster_timestamp),
             ("ResourceManager state", state("STARTED")),
@@ -80,7 +80,7 @@ class ClusterPages:
     @route("GET", "/cluster/nodes", "/cluster/nodes/{state}")
     async def nodes(self, request: web.Request) -> web.StreamResponse:
         """YARN's Nodes page: all nodes that are part of the cluster, or those in one state."""
-        info, every = await self._data.info(), await self._data.nodes()
+        info, every = self._data.info(), self._data.nodes()
         word = request.match_info.get("state", "")
         shown = nodes_in(word, every) if word else chosen_nodes(request, every, "states", "state")
         listed = nodes_table(shown, opportunistic=info.opportunistic_enabled)
@@ -90,7 +90,7 @@ class ClusterPages:
     async def applications(self, request: web.Request) -> web.StreamResponse:
         """All applications, the newest first."""
         word = request.match_info.get("state", "").upper()
-        every = await self._data.applications()
+        every = self._data.applications()
         shown = [one for one in every if not word or one.state.value == word]
         parts = [
             await self._tiles(),
@@ -104,10 +104,10 @@ class ClusterPages:
     @route("GET", "/cluster/app/{app}")
     async def application(self, request: web.Request) -> web.StreamResponse:
         """One application: its overview, attempts and containers."""
-        report = await self._data.application(request.match_info["app"])
+        report = self._data.application(request.match_info["app"])
         name, now = report.application_id, now_ms()
         containers = await self._data.containers_of(name)
-        listed = containers_table(containers, "No containers yet.", await self._data.http_addresses())
+        listed = containers_table(containers, "No containers yet.", self._data.http_addresses())
         job = await self._data.job(name) if report.application_type == MAP_REDUCE else None
         return _page(
             request,
@@ -116,7 +116,7 @@ class ClusterPages:
             application_bar(report),
             section("Overview", facts(_overview(report, now))),
             map_reduce_section(job, now) if job is not None else "",
-            section("Attempts", attempts_table(await self._data.attempts(name))),
+            section("Attempts", attempts_table(self._data.attempts(name))),
             section(f"Containers ({len(containers)})", listed),
         )
 
@@ -124,7 +124,7 @@ class ClusterPages:
     async def container(self, request: web.Request) -> Document:
         """Redirect to the container's page at its node."""
         report = await self._data.container(request.match_info["container"])
-        node = await self._data.node(report.node_id)
+        node = self._data.node(report.node_id)
         if not node.http_address:
             raise not_found(f"node {node.node_id} serves no pages")
         address = linked(request).get(node.http_address, node.http_address)
@@ -133,9 +133,9 @@ class ClusterPages:
     @route("GET", "/cluster/scheduler")
     async def scheduler(self, request: web.Request) -> web.StreamResponse:
         """The queues."""
-        root = cluster_view.scheduler(await self._data.queues())["scheduler"]["schedulerInfo"]
+        root = cluster_view.scheduler(self._data.queues())["scheduler"]["schedulerInfo"]
         queues = section("Application Queues", _queue(root))
-        limits = section("Opportunistic containers", queue_limits_table(await self._data.nodes()))
+        limits = section("Opportunistic containers", queue_limits_table(self._data.nodes()))
         return _page(request, "Scheduler", await self._tiles(), queues, limits)
 
 
