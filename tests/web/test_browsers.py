@@ -21,6 +21,8 @@ import pytest
 from tests.live.conftest import Yopp, wait_until
 from tests.ports import free_port
 from tests.strangers import NOBODY_UID
+from yarnopp_cli.cluster import resttoken
+from yarnopp_cli.cluster.rundir import RunDir
 
 from .browser import Browser, needs_chromium, opened
 from .conftest import Site, WebCluster, started
@@ -233,6 +235,15 @@ def test_a_link_is_for_its_owner_alone_and_is_written_nowhere(web: WebCluster) -
     (web.yopp.run_dir / "rest.token").write_text("")
     assert web.rm("POST", f"{APPS}/new-application", headers=browsers).status == 403, "it is taken back"
     assert ".localhost" not in web.yopp("status").stdout
+
+
+def test_a_link_is_of_one_boot(web: WebCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `yopp down`, the token stays; a process of a later boot may have the same number and start time."""
+    run_dir = RunDir.of(str(web.yopp.run_dir))
+    before = resttoken.links(run_dir)
+    monkeypatch.setattr(resttoken, "boot_id", lambda: "another")
+    after = resttoken.links(run_dir)
+    assert before.keys() == after.keys() != set() and not {*before.values()} & {*after.values()}
 
 
 @needs_chromium

@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 import stat
 
+from executor.linux.procfs import boot_id
+
 from ..errors import YoppError
 from .rundir import TOKEN, RunDir
 
@@ -43,7 +45,7 @@ def keep_token(run_dir: RunDir) -> None:
 
 def links(run_dir: RunDir) -> dict[str, str]:
     """The addresses by which the owner's browser calls the daemons that run, by their addresses for everybody: a name
-    below ``localhost``, which browsers take for this host, made of the token and of the process. None without a token,
+    below ``localhost``, which browsers take for this host, made of token, boot and process. None without a token,
     and none for a daemon that is not on loopback."""
     token, found = read_token(run_dir), dict[str, str]()
     for daemon in run_dir.daemons() if token else ():
@@ -52,7 +54,7 @@ def links(run_dir: RunDir) -> dict[str, str]:
         address = run_dir.http_address(daemon.name)
         host, _, port = address.rpartition(":")
         if host in _LOOPBACK:
-            life = f"{daemon.name} {daemon.process.pid} {daemon.process.start}"
+            life = f"{boot_id()} {daemon.name} {daemon.process.pid} {daemon.process.start}"
             label = hmac.new(token.encode(), life.encode(), "sha256").hexdigest()[:32]
             found[address] = f"{label}.localhost:{port}"
     return found
