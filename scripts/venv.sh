@@ -56,4 +56,6 @@ if [ -n "$extra" ]; then target="$root[$extra]"; else target=$root; fi
     fail "yopp could not be installed" "see the message of pip above" "check the network, then run this again"
 # Python 3.11 brings it, and with it a file that costs each start of Python a millisecond.
 "$venv/bin/python" -m pip uninstall -q -y setuptools >/dev/null 2>&1 || :
+# pip writes the first line, and keeps no option of it.
+sed -i '1s/$/ -S/' "$venv/bin/yopp"
 printf '%s\n' "$want" >"$stamp"

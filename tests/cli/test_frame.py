@@ -251,6 +251,9 @@ def test_ctrl_c_in_an_import_shows_nothing(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (-2, "", "")
     installed = Path(sys.executable).with_name("yopp").read_text()
     assert installed.splitlines()[1:] == script.read_text().splitlines()[1:]
+    assert installed.splitlines()[0].endswith(" -S"), (
+        "scripts/venv.sh: the imports of site come after the first lines"
+    )
 
 
 def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
