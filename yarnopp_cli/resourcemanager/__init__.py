@@ -8,12 +8,12 @@ One step (``machine.py``)
 
     handle(event, now)   a table says which service answers a request; the service changes the books
     _settle()            everything that follows from what it changed, in one order
-    commands             the answers that came of it: now, or in a later step
+    commands             the answers of this step, to this call or to earlier ones
 
 ``RMContext.begin`` sets the time of the step, ``now``. A handler records its changes in ``changes`` (``Changes`` in
 ``context.py``), and does not act on them. ``_settle`` reads and empties ``changes``: it retries masters whose
-container ended or ends their application, allocates containers, answers masters and nodes that have news, and ends
-the waits of clients. So the consequences of a change are in one place, not in each handler.
+container ended or ends their application, allocates containers, answers masters and nodes that have news, and ends the
+waits of clients. The consequences of a change are therefore in one place, not in each handler.
 
 Four lives (``lives.py``, ``entities.py``)
 
@@ -21,30 +21,30 @@ Applications, attempts, containers and nodes have transition tables, and each ke
 generated from the tables. Only ``RMContext.move`` changes a state, and notes the entity in ``changes.moved``. All
 other facts of a container change through ``ContainerLedger``.
 
-What outlives the process (``state_store.py``, ``recovery.py``)
+Records that survive the process (``state_store.py``, ``recovery.py``)
 
-At the end of a step, everything that moved is stored before the step's other commands are performed. The next RM
+At the end of a step, every changed entity is stored before the step's other commands are performed. The next RM
 recovers from these records, and from the registrations of the nodes.
 
 Held calls (``entities.Listener``, ``machine/mailbox.py``)
 
-A node's heartbeat and a master's allocate call may wait. They are answered when there is news, when their time is over,
-or when a newer call of the same caller comes. Answers are numbered, and news are repeated until the caller acknowledges
-an answer that had them: so neither a lost connection nor a restarted node loses any. Clients' calls that wait are in
-``waits.py``.
+A node's heartbeat and a master's allocate call may wait. The RM answers when there is news, when the wait expires, or
+when the same caller sends a newer call. Answers are numbered, and news are repeated until the caller acknowledges an
+answer that contained them. Neither a lost connection nor a restarted node therefore loses news. ``waits.py`` holds the
+waiting calls of clients.
 
-What is due when (``due.py``)
+Deadlines (``due.py``)
 
-Deadlines are a closed set of kinds. Liveness costs nothing per contact: a deadline that expires checks the last
-contact and sets itself again.
+Deadlines are a closed set of kinds. A contact sets no deadline: when a liveness deadline expires, the RM checks the
+time of the last contact and sets the deadline again.
 
-Who gets what (``allocation.py``, ``scheduler/``)
+Allocation and preemption (``allocation.py``, ``scheduler/``)
 
 Guaranteed containers first, by queues (``CapacityScheduler``, ``queues.py``); then opportunistic ones, over the least
 loaded nodes (``yarnopp_cli.allocation``), by users' shares (``opportunistic_shares.py``). Schedulers choose, the
-ledger grants. Preempted are containers of queues above their capacity (``preemption.py``), and shed are queued
+ledger grants. The RM preempts containers of queues above their capacity (``preemption.py``), and sheds queued
 containers of users above their share. The node ends the container, and its resources are free when the node has
-reported that.
+reported the end.
 
 Where YARN's classes are
 

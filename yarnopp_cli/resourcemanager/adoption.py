@@ -1,8 +1,9 @@
-"""Containers that the RM did not grant in this life: nodes' DistributedSchedulers allocated them, or an earlier RM did.
+"""Containers that this RM process did not grant: a node's DistributedScheduler or a previous RM process allocated
+them.
 
-Two ways lead here. The scheduler reports what it has allocated; or the node where such a container arrived
-speaks of it first, since a start does not wait for a report (nor for an RM that is down). Whichever comes second
-finds it known.
+The RM learns of such a container from the DistributedScheduler's report, or from the node that runs it. The node may
+be first: a start waits neither for the report nor for an RM that is down. The second message finds the container
+known.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from .lives import AttemptState
 
 BY_DISTRIBUTED_SCHEDULER = "by its node's DistributedScheduler"
 HEARTBEATS_WAITED_FOR = 2
-"""After so many heartbeats, a node has reported what it was asked to start before."""
+"""The number of heartbeats after which a node has reported every container that it was asked to start."""
 MASTERS_NUMBER = 1
-"""An attempt's first container is its master's, where that has one."""
+"""The number of the master's container in an attempt whose master has a container."""
 REMOTE_ID_START: Final = (1 << 40) - 1
 """The first number of a container allocated at a node; they go down, the RM's own go up from 1.
 
@@ -39,16 +40,16 @@ _REMOTE_FROM: Final = 1 << 39
 
 
 class Adoption:
-    """Takes such containers into the books, for the attempts that they belong to."""
+    """Enters such containers into the books, for the attempts that own them."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._rm = context
         self._ledger = ledger
 
     def reported(self, attempt: RMAppAttempt, reported: Container) -> None:
-        """A DistributedScheduler says that it has allocated this for ``attempt``.
+        """A DistributedScheduler reports a container that it has allocated for ``attempt``.
 
-        Raises InvalidTokenError unless it holds a token of this cluster for that very attempt.
+        Raises InvalidTokenError unless the report holds a container token of this cluster for this attempt.
         """
         payload = verify(self._rm.container_key, reported.token, CONTAINER_TOKEN, now_ms=0)
         container_id = reported.id
@@ -69,7 +70,7 @@ class Adoption:
         node_id = str(payload.get("node_id"))
         node = self._rm.nodes.get(node_id)
         if node is None and Due(DueKind.RECOVERY) in self._rm.deadlines:
-            # It has not come in this life of the RM, and may have the container, or its end.
+            # The node has not registered with this RM process, and may have the container or its exit status.
             self._rm.expected[container_id] = Expected(attempt, node_id, reported.priority, reported=reported)
             return
         if node is None or node.state in GONE:
@@ -89,13 +90,15 @@ class Adoption:
             )
             self._rm.news_for_master(attempt)
             return
-        # What it will find at its node, as far as the RM knows.
+        # The claim that the container will have at its node, as far as the RM knows.
         claim = Claim.FREE if node.load.fits_free(resource) else Claim.QUEUE
         self._adopt(container_id, attempt, node, resource, ask_key, claim)
 
     def tell_of_remote(self, attempt: RMAppAttempt) -> None:
-        """The AMRMProxy of ``attempt`` may have died before it told the master of what it allocated: the RM does, of
-        what no node has spoken of. A master knows what it was told before by its id."""
+        """Report to the master of ``attempt`` the remote containers that no node has reported.
+
+        The AMRMProxy may have died before it reported its allocations to the master. A master recognises a repeated
+        container by its id."""
         for container in attempt.containers.values():
             if container.status is None and not container.is_am and _is_remote(container.id, attempt):
                 attempt.allocated.put_new(container.id, (container, container.container()))
@@ -115,9 +118,9 @@ class Adoption:
         return self._adopt(container_id, attempt, node, size, key_for(0, 0, size), None)
 
     def expected(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
-        """``node`` has a container that this life of the RM does not know: adopt it if it is expected, or belongs to a
-        live application whose master is elsewhere, else return None. If its attempt has ended, it is ended, and its
-        task has no other until then."""
+        """``node`` reports a container that this RM process does not know. Adopt the container if it is expected, or
+        if it belongs to a live application whose master is outside the RM; else return None. If its attempt has ended,
+        the container is ended, and its task gets no other container until then."""
         expected = self._rm.expected.pop(status.container_id, None) or self._unexpected(node, status)
         if expected is None or expected.attempt.app.ended:
             return None
@@ -152,8 +155,8 @@ class Adoption:
         return container
 
     def ended_unknown(self, status: ContainerStatus) -> None:
-        """A node reports the end of a container that the RM does not know: an earlier life granted it to an attempt
-        that has ended, or that attempt's DistributedScheduler did."""
+        """A node reports the end of an unknown container: a previous RM process granted it to an attempt that has
+        ended, or the DistributedScheduler of that attempt did."""
         app = self._rm.live.get(status.application_id)
         if status.exit_code != 0 or app is None or app.hosted or self._rm.find_container(status.container_id):
             return
@@ -161,8 +164,8 @@ class Adoption:
             self._ledger.ended_untold(app, status)
 
     def _unexpected(self, node: RMNode, status: ContainerStatus) -> Expected | None:
-        """The owner of a container that no record names: an earlier life of the RM granted it to a master elsewhere,
-        or the DistributedScheduler of an attempt that has ended did, and did not come to say so."""
+        """The owner of a container without a record. A previous RM process granted it to a master outside the RM, or
+        the DistributedScheduler of an ended attempt allocated it and did not report it."""
         app = self._rm.live.get(status.application_id)
         if app is None or app.hosted or self._rm.find_container(status.container_id) is not None:
             return None
@@ -178,9 +181,11 @@ class Adoption:
         return Expected(attempt, node.node_id, is_am=is_am)
 
     def ending(self, attempt: RMAppAttempt, earlier: dict[ContainerId, str]) -> tuple[str, ...]:
-        """The containers of earlier attempts that have not ended. ``earlier`` are those that this attempt's master
-        names, with their nodes: one whose node has not come since the RM was restarted may still run there, and so may
-        one that a DistributedScheduler allocated and neither it nor the node has reported.
+        """The containers of earlier attempts that have not ended.
+
+        ``earlier`` are the containers that this attempt's master names, with their nodes. A named container may still
+        run if its node has not registered since the RM was restarted, or if a DistributedScheduler allocated it and
+        neither the scheduler nor the node has reported it.
         """
         app, rm = attempt.app, self._rm
         for parsed, node_id in earlier.items():
@@ -213,7 +218,7 @@ class Adoption:
         ask_key: AskKey,
         claim: Claim | None,
     ) -> RMContainer:
-        """Take in an opportunistic container that a DistributedScheduler allocated on ``node``."""
+        """Enter an opportunistic container that a DistributedScheduler allocated on ``node`` into the books."""
         self._rm.metrics.adopted()
         container = RMContainer(
             container_id,
@@ -229,7 +234,7 @@ class Adoption:
 
 
 def _is_remote(container_id: str, attempt: RMAppAttempt) -> bool:
-    """Whether that is the id of a container of ``attempt`` from the DistributedSchedulers' range."""
+    """Whether ``container_id`` belongs to ``attempt`` and is in the number range of the DistributedSchedulers."""
     try:
         parsed = ContainerId.parse(container_id)
     except InvalidIdError:

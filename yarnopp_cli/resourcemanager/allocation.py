@@ -24,7 +24,7 @@ SHED = "Opportunistic container gave its place in the queue to another user"
 
 
 class ContainerAllocation:
-    """``allocate`` at the end of each step."""
+    """Allocates containers (``allocate``) at the end of each step."""
 
     def __init__(
         self, context: RMContext, ledger: ContainerLedger, manager: RMAppManager, updates: ContainerUpdates
@@ -38,10 +38,10 @@ class ContainerAllocation:
         self._served: dict[str, RMAppAttempt] = {}
 
     def allocate(self) -> None:
-        """Guaranteed containers first: opportunistic ones go where these leave something.
+        """Allocate guaranteed containers first, then opportunistic ones on the resources that are left.
 
-        The other way round, an opportunistic container would be sent to resources that a guaranteed one of
-        the same call takes from it a moment later.
+        In the other order, an opportunistic container could get resources that a guaranteed one of the same call takes
+        from it a moment later.
         """
         changes = self._rm.changes
         beating = None if self._rm.heartbeat_wait else list(changes.beating.values())
@@ -80,8 +80,8 @@ class ContainerAllocation:
         self._served[attempt.id] = attempt
 
     def _may_be_guaranteed(self, app: RMApp, ask: Ask, node: RMNode) -> bool:
-        """Whether an opportunistic ask is served better than it wished: what ``node`` has free is free for
-        all, nobody is preempted for it, and no guaranteed ask waits for it."""
+        """Whether an opportunistic ask may get a guaranteed container: ``node`` has free room for it, no container is
+        preempted for it, and no guaranteed ask waits for the room."""
         if not self._rm.settings.may_be_guaranteed or ask.request.execution_type_request.enforce:
             return False
         size = ask.resource
@@ -108,7 +108,7 @@ class ContainerAllocation:
             self._rm.news_for_master(attempt)
 
     def _shed(self) -> None:
-        """Take places in queues back from users above their share, for those who found none."""
+        """Take queue places from users above their share, for users who found no place."""
         bound = self._rm.settings.max_allocations_per_heartbeat
         chosen = self._shedder.choose(
             self._rm.opportunistic_waiting,

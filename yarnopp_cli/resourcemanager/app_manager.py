@@ -42,7 +42,7 @@ from .postponed import waiting_for
 from .scheduler.queues import LeafQueue
 
 FINISHING_GRACE = 5.0
-"""Seconds that a master's container has to end by itself after its master has unregistered."""
+"""Seconds that a master's container has to end after its master has unregistered."""
 _ENDS = {
     YarnApplicationState.FINISHED: EventKind.APPLICATION_FINISHED,
     YarnApplicationState.FAILED: EventKind.APPLICATION_FAILED,
@@ -70,7 +70,7 @@ class RMAppManager:
         *,
         hosted: bool = False,
     ) -> RMApp:
-        """Take a valid submission in and start its first attempt."""
+        """Accept a valid submission and start its first attempt."""
         submission = replace(submission, application_id=str(application_id))
         app = self.enter(submission, user, leaf, self._rm.now_ms, hosted=hosted)
         words = {"name": submission.name, "user": user, "queue": submission.queue}
@@ -93,7 +93,7 @@ class RMAppManager:
         *,
         hosted: bool,
     ) -> RMApp:
-        """A new application, ACCEPTED, in all books."""
+        """Enter a new application, in state ACCEPTED, into all books."""
         app_id, limit = context.application_id, self._rm.settings.max_attempts
         app = RMApp(
             id=app_id,
@@ -122,13 +122,13 @@ class RMAppManager:
         return app
 
     def postpone(self, app: RMApp) -> None:
-        """The application begins when the conditions of its submission are fulfilled."""
+        """Let the application begin when the conditions of its submission are fulfilled."""
         app.postponed = True
         self._rm.postponed[app.id] = app
         self._rm.changes.postponed.append(app)
 
     def begin(self, app: RMApp) -> None:
-        """One that was to begin later begins."""
+        """Begin a postponed application."""
         app.postponed = False
         del self._rm.postponed[app.id]
         self._rm.deadlines.clear(Due(DueKind.BEGIN, app.id))
@@ -139,7 +139,7 @@ class RMAppManager:
         app = attempt.app
         app.began_at_ms = self._rm.now_ms
         self.start(attempt)
-        if app.expires_at_ms:  # that is a moment, whenever it begins
+        if app.expires_at_ms:  # The deadline is a time of day, and does not depend on the beginning.
             app.context = replace(app.context, timeout_ms=max(1, app.expires_at_ms - app.began_at_ms))
             self._rm.changes.applications[app.id] = app
         if app.context.timeout_ms > 0:
@@ -165,7 +165,7 @@ class RMAppManager:
         return attempt
 
     def start(self, attempt: RMAppAttempt) -> None:
-        """Start the attempt's master, or expect the one that is there."""
+        """Start the attempt's master, or expect calls of a master that runs already."""
         app = attempt.app
         place = "ResourceManager" if app.hosted else "client" if app.unmanaged else "container"
         words = {"attempt": attempt.id, "master": place}
@@ -184,7 +184,7 @@ class RMAppManager:
             self._rm.changes.guaranteed = True
 
     def master_allocated(self, container: RMContainer) -> None:
-        """A master's container was allocated: its node is to start it."""
+        """A master's container was allocated: let its node start it."""
         attempt, app = container.attempt, container.app
         attempt.am_ask = None
         attempt.am_container = container
@@ -244,7 +244,7 @@ class RMAppManager:
     def fail_attempt(self, attempt: RMAppAttempt, diagnostics: str, *, counted: bool = True) -> None:
         """An attempt has failed; ``counted`` if it is the master's own fault.
 
-        Another follows if any is left.
+        Another attempt follows if the application has any left.
         """
         app = attempt.app
         self.leave(attempt, AttemptEvent.FAIL, diagnostics)
@@ -259,7 +259,7 @@ class RMAppManager:
             self._retry(attempt)
 
     def _retry(self, attempt: RMAppAttempt) -> None:
-        """Another attempt follows, which takes over what is to be kept."""
+        """Start another attempt, which takes over the containers that are to be kept."""
         app, kept = attempt.app, attempt.app.context.keep_containers_across_attempts
         self._silence(attempt)
         self._rm.move(app, AppEvent.ATTEMPT_RETRIED)
@@ -280,7 +280,7 @@ class RMAppManager:
         attempt.forget_news()
 
     def master_ended(self, container: RMContainer) -> None:
-        """A master's container has ended: as it should, or before its time."""
+        """A master's container has ended, after its master or before it."""
         attempt, app, status = container.attempt, container.app, container.status
         if app.finishing and attempt is app.attempt:
             self._finalise(app)
@@ -293,12 +293,12 @@ class RMAppManager:
             self.fail_attempt(attempt, text, counted=status.exit_status not in _NOT_THE_MASTERS_FAULT)
 
     def finished_too_slowly(self, application_id: str) -> None:
-        """A master that has unregistered had its time to end."""
+        """The grace period of a master that has unregistered has passed."""
         if (app := self._rm.live.get(application_id)) is not None and app.finishing:
             self._finalise(app)
 
     def _finalise(self, app: RMApp) -> None:
-        """The master's container has ended after its master, or its grace has passed: nothing is left."""
+        """The master's container has ended after its master, or its grace period has passed: finish the application."""
         app.finishing = False
         self._rm.move(app.attempt, AttemptEvent.ENDED)
         app.attempt.finished_at_ms = self._rm.now_ms
@@ -307,7 +307,7 @@ class RMAppManager:
         self.retire(app)
 
     def timed_out(self, application_id: str) -> None:
-        """An application has lived as long as it may."""
+        """The lifetime of an application has passed."""
         if (app := self._rm.live.get(application_id)) is not None:
             self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.")
 
@@ -326,7 +326,7 @@ class RMAppManager:
         why = plain_diagnostics(diagnostics, app.summary)
         self._rm.history.add(_ENDS[app.state], app=app.id, why=why, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
-            app.progress = 1.0  # all that it had to do has been done, well or not
+            app.progress = 1.0  # The master reports no progress any more: the work has ended, well or not.
         for kind in (DueKind.LIFETIME, DueKind.BEGIN, DueKind.DEADLINE):
             self._rm.deadlines.clear(Due(kind, app.id))
         if self._rm.postponed.pop(app.id, None) is not None:
@@ -347,7 +347,7 @@ class RMAppManager:
             self.retire(app)
 
     def _silence(self, attempt: RMAppAttempt) -> None:
-        """Nothing is asked for, told to or expected of this attempt any more."""
+        """Drop all asks, news and deadlines of this attempt."""
         attempt.finished_at_ms = self._rm.now_ms
         words = {"attempt": attempt.id, "state": attempt.state.value}
         self._rm.history.add(
@@ -370,7 +370,7 @@ class RMAppManager:
         self._rm.forget_held(attempt)
 
     def _clean_up(self, app: RMApp, *, spared: RMContainer | None) -> None:
-        """End all that runs of an ended application; leave its master's container alone where that is ``spared``."""
+        """End all containers of an ended application, except the ``spared`` container of its master."""
         master_node = spared.node if spared else None
         for container in list(app.containers()):
             if container is spared:
@@ -392,7 +392,7 @@ class RMAppManager:
         self._ledger.end_at_node(container, cause, "Ended by the ResourceManager")
 
     def retire(self, app: RMApp) -> None:
-        """Move an application to the history, and the oldest out of it."""
+        """Move an application to the history, and the oldest out of the history."""
         self._rm.live.pop(app.id, None)
         self._rm.completed.append(app.id)
         self._rm.retired[app.id] = app
@@ -404,7 +404,7 @@ class RMAppManager:
 
 
 def _master_launch_context(attempt: RMAppAttempt) -> ContainerLaunchContext:
-    """The launch context that was submitted, with what a master needs to speak for its attempt."""
+    """The submitted launch context, with the environment that a master needs to call the RM for its attempt."""
     submitted = attempt.app.context.am_container_spec
     assert submitted is not None, "a managed application was accepted without its master's launch context"
     return replace(

@@ -1,4 +1,4 @@
-"""The commands of the ResourceManager: answers, and what its daemon is to write down."""
+"""The commands of the ResourceManager: answers to calls, and what its daemon writes to files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ..records.state import RemoveRecords, StoreRecord
 
 @dataclass(frozen=True, slots=True)
 class KeepHistory:
-    """What is remembered of an ended application is to be written down, and the oldest of these may go. This comes
-    before the record that says so. ``if_missing``: it ended in an earlier life of the RM, which remembered more of it.
+    """Write the history of an ended application to a file; the oldest files may be removed. The command precedes the
+    record that confirms it. ``if_missing``: write only if there is no file. The application ended in a previous RM
+    process, which remembered more of it.
     """
 
     history: ApplicationHistory
@@ -23,14 +24,14 @@ class KeepHistory:
 
 @dataclass(frozen=True, slots=True)
 class KeepEvents:
-    """Write these events down before they are reported, where the RM keeps its state."""
+    """Store these events before they are reported, if the RM keeps its state."""
 
     events: tuple[HistoryEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class KeepCrash:
-    """A hosted master has ended by a bug of its own: the story is to be written down."""
+    """A hosted master has ended by a bug of its own: write the events before the crash to a file."""
 
     application_id: str
     crash: MachineCrashed
@@ -38,7 +39,7 @@ class KeepCrash:
 
 @dataclass(frozen=True, slots=True)
 class ForgetState:
-    """The cluster has ended in order: the next RM begins with nothing."""
+    """The cluster has ended in order: the next RM process starts without records."""
 
 
 Command = (
@@ -52,4 +53,4 @@ Command = (
     | RemoveRecords
     | ForgetState
 )
-"""Everything that a ResourceManager may answer with."""
+"""All commands that a ResourceManager may return."""

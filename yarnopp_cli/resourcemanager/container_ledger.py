@@ -1,4 +1,4 @@
-"""Changes of containers: granted, adopted, reported by their nodes, updated, ended (YARN's ``RMContainerImpl``).
+"""Changes of containers: grants, adoptions, nodes' reports, updates and ends (YARN's ``RMContainerImpl``).
 
 ``ContainerLedger`` is the only place that moves counts and resources between applications, nodes, queues and the
 history. It decides nothing.
@@ -40,7 +40,7 @@ _TOLD = {
     ContainerState.RESUMING: ContainerEvent.PAUSED,
 }
 STORED_SECONDS = 1.0
-"""How much of what an application's containers used is lost at most with the ResourceManager, of those that end."""
+"""The longest time, in seconds, of ended containers' resource usage that is lost if the ResourceManager dies."""
 _NOT_SEEN_RUNNING = (Phase.ALLOCATED, Phase.QUEUED)
 _ON_REQUEST = frozenset(
     {
@@ -60,13 +60,14 @@ RELEASED = "Container released by application"
 EXPIRED = "Container expired since it was unused"
 LOST = "Container released on a *lost* node"
 NUMBERS_AHEAD = 1000
-"""The number of container ids that are reserved at once for a master elsewhere, so that they are rarely stored."""
+"""The number of container ids that are reserved at once for a master outside the RM, so that few records are
+written."""
 ENDING_PATIENCE = 60.0
-"""Seconds after which a container that its node must end counts as ended without a report."""
+"""Seconds after which a container counts as ended although its node has not reported the end."""
 
 
 class ContainerLedger:
-    """Writes to the books of all containers. ``assigned`` counts those of the last second."""
+    """Changes the books of all containers. ``assigned`` counts the containers of the last second."""
 
     def __init__(self, context: RMContext) -> None:
         self._rm = context
@@ -106,8 +107,10 @@ class ContainerLedger:
     def enter(
         self, container: RMContainer, claim: Claim | None, why: str, *, counted: bool = False
     ) -> RMContainer:
-        """Enter a new container into every book. Its node has to speak of it before it expires; so long its token is
-        good. ``counted``: its application's stored totals include it.
+        """Enter a new container into all books.
+
+        It expires unless its node reports it in time; its token is valid until then. ``counted``: the stored totals of
+        its application include it.
         """
         app, node = container.app, container.node
         self._sequence += 1
@@ -138,8 +141,9 @@ class ContainerLedger:
         return container
 
     def _sign(self, container: RMContainer) -> None:
-        """Give a container a new token, with its facts as they are now. A hosted master needs none: the RM's own word
-        starts and changes its containers."""
+        """Give a container a new token for its present state.
+
+        Containers of a hosted master need no token: the RM itself starts and changes them."""
         if container.app.hosted:
             return
         container.token = container_token(
@@ -154,11 +158,12 @@ class ContainerLedger:
         )
 
     def observe(self, container: RMContainer, status: ContainerStatus) -> None:
-        """A container's node has reported that it has not ended."""
+        """A node has reported a container that has not ended."""
         if container.status is None:
             self._claimed(container)
             if container.delivers and status.version < container.version:
-                self.deliver_update(container)  # it was started by a token older than the update
+                # The container was started with a token from before the update.
+                self.deliver_update(container)
         self._rm.history.observed(container.subject, container.status, status)
         container.status = status
         if container.update_calls:
@@ -188,7 +193,7 @@ class ContainerLedger:
         if container.phase in _NOT_SEEN_RUNNING:
             app.count_earlier(container.resource, status, self._rm.now_ms)
         if self._rm.now - app.stored_at >= STORED_SECONDS:
-            self._rm.changes.lives[app.id] = app  # what ended containers have used is not told again
+            self._rm.changes.lives[app.id] = app  # The usage of ended containers is reported only once.
         self._rm.history.ended(container.subject, container.status, status)
         container.status = status
         container.finished_at_ms = self._rm.now_ms
@@ -223,8 +228,10 @@ class ContainerLedger:
             self.ended_untold(app, status)
 
     def ended_untold(self, app: RMApp, status: ContainerStatus) -> None:
-        """A container has ended whose master had ended before it was told. A later attempt that has registered is told;
-        if the container ended well, so are all that register, in each life of the RM.
+        """A container has ended after its master, which received no report of the end.
+
+        A later attempt that has registered is notified. If the exit code was 0, every later attempt is notified when
+        it registers, also after a restart of the RM.
         """
         if app.ended:
             return
@@ -242,7 +249,7 @@ class ContainerLedger:
         diagnostics: str,
         exit_status: ContainerExitStatus = ContainerExitStatus.ABORTED,
     ) -> None:
-        """The RM itself declares a container ended; ``diagnostics`` has the cause for users."""
+        """The RM itself declares a container ended; ``diagnostics`` explains the cause to users."""
         known = container.status or ContainerStatus(
             container.id,
             ContainerState.DONE,
@@ -270,10 +277,10 @@ class ContainerLedger:
         diagnostics: str,
         ended_as: ContainerExitStatus | None = None,
     ) -> None:
-        """Let the node end a container; one that the node never reported ends at once. ``ended_as`` is its exit
-        status, and its master learns the cause.
+        """Let the node end a container; a container that the node never reported ends at once.
 
-        The node's word is awaited, since until then its resources are not free; but not for ever.
+        ``ended_as`` is its exit status; its master receives ``cause``. The resources are free when the node reports
+        the end, or at the latest after ENDING_PATIENCE seconds.
         """
         container.ended_for, container.ended_as = cause, ended_as
         container.node.to_cleanup.put_new(container.id, container.id)
@@ -284,19 +291,19 @@ class ContainerLedger:
             self._rm.deadlines.set(Due(DueKind.UNENDED, container.id), self._rm.now + ENDING_PATIENCE)
 
     def unclaimed(self, container_id: str) -> None:
-        """A container that was allocated was never started at its node."""
+        """An allocated container was not started at its node in time."""
         container = self._rm.live_containers.get(container_id)
         if container is not None and container.status is None:
             self.end_at_node(container, Cause(CauseKind.EXPIRED), EXPIRED)
 
     def unended(self, container_id: str) -> None:
-        """A container that was to end at its node was never said to have ended."""
+        """The node of a container that was to end has not reported the end in time."""
         if (container := self._rm.live_containers.get(container_id)) is not None:
             cause = container.ended_for or Cause(CauseKind.RESOURCEMANAGER)
             self.abort(container, cause, "Its node did not report its end")
 
     def retype(self, container: RMContainer, execution_type: ExecutionType, resource: Resource) -> None:
-        """Give a container another type or size, one version up."""
+        """Give a container another type or size; its version increases by one."""
         was = container.execution_type
         self._rm.history.changed(container.subject, was, execution_type, resource)
         if execution_type is ExecutionType.GUARANTEED and was is not execution_type:
@@ -311,7 +318,7 @@ class ContainerLedger:
         self._rm.changes.guaranteed = True
 
     def deliver_update(self, container: RMContainer) -> None:
-        """Send the update to its node, instead of leaving that to its master."""
+        """Send the update to the node directly, instead of through its master."""
         container.delivers = True
         container.node.to_update.put(
             container.id,
@@ -326,7 +333,8 @@ class ContainerLedger:
         self._rm.news_for_node(container.node)
 
     def _answer_updates(self, container: RMContainer, status: ContainerStatus) -> None:
-        """Tell its hosted master which updates the node has made or refused; of one that came too late, neither."""
+        """Answer the hosted master's update calls that the node has decided: updated or refused. An update that came
+        too late is neither."""
         refusal = status.refusal
         refused = refusal.version if of_kind(refusal, CauseKind.UPDATE_REFUSED) else -1
         waiting = []
@@ -346,19 +354,20 @@ class ContainerLedger:
         container.update_calls = tuple(waiting)
 
     def _claimed(self, container: RMContainer) -> None:
-        """The node knows of it (or it ended unclaimed): it does not expire, and reports count it now."""
+        """The node has reported the container, or it has ended without being started: its expiry is cleared, and
+        reports count it."""
         self._rm.deadlines.clear(Due(DueKind.UNCLAIMED, container.id))
         container.node.load.release_claim(container.id)
         container.node.forget_start(container.id)
 
     def _move(self, container: RMContainer, event: ContainerEvent) -> None:
-        """Let a container take the transition of ``event``. A state that its node reports again is none."""
+        """Let a container take the transition of ``event``. A state that its node reports again is no transition."""
         was = container.phase
         if CONTAINERS.rows[was].get(event) is was:
             return
         self._rm.move(container, event)
         if Phase.PAUSED in (was, container.phase) and not container.attempt.ended:
-            self._rm.news_for_master(container.attempt)  # its master counts them
+            self._rm.news_for_master(container.attempt)  # The master counts its paused containers.
 
     def _give_back(self, container: RMContainer) -> None:
         self._charge(container, -1)
@@ -379,7 +388,7 @@ class ContainerLedger:
 
 
 def _with_our_cause(container: RMContainer, status: ContainerStatus) -> ContainerStatus:
-    """A node's status of a container that the RM or its master has ended, with that as the cause."""
+    """The node's status of a container that the RM or its master has ended, with that cause."""
     aborted, cause = int(ContainerExitStatus.ABORTED), container.ended_for
     if container.released:
         cause = Cause(CauseKind.RELEASED)

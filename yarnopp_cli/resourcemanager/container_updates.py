@@ -1,9 +1,9 @@
 """Promotion, demotion and resize of granted containers (YARN's ``RMServerUtils`` and
 ``ContainerUpdateContext``).
 
-An update that frees resources takes effect at once; one that needs room, as soon as its node has it. Each change is
-one version of the container and one new token, which its master sends to the node (or the RM, with
-``yarn.resourcemanager.auto-update.containers``).
+An update that frees resources takes effect at once; an update that needs room takes effect when its node has room.
+Each change makes a new version of the container and a new token. The master sends the token to the node, or the RM
+does (with ``yarn.resourcemanager.auto-update.containers``).
 
 Decisions: updates-through-the-rm.
 """
@@ -50,7 +50,7 @@ _TARGETS = {
 
 
 class ContainerUpdates:
-    """Takes update requests in, refuses wrong ones with YARN's words, carries the others out."""
+    """Accepts update requests, refuses wrong ones with YARN's messages, and performs the others."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._rm = context
@@ -60,7 +60,7 @@ class ContainerUpdates:
         self._waiting: dict[str, RMAppAttempt] = {}
 
     def request(self, attempt: RMAppAttempt, requests: Iterable[UpdateContainerRequest]) -> None:
-        """Take the updates of one allocate call in: promotions, increases, demotions, decreases."""
+        """Accept the updates of one allocate call: promotions, increases, demotions, decreases."""
         accepted: list[PendingUpdate] = []
         seen: set[str] = set()
         for request in requests:
@@ -73,9 +73,9 @@ class ContainerUpdates:
             self._settle(update, update.update_type in _GIVE_BACK)
 
     def change(self, request: ChangeContainerRequest) -> ChangeContainerResponse:
-        """An update by a user: the same rules, an error instead of a refusal, and the RM sends it to the node.
+        """Perform an update for a user, by the same rules. The RM sends it to the node, and a refusal is an error.
 
-        Its master is told as of its own updates. Raises InvalidStateError, ContainerNotFoundError.
+        The master is notified as of its own updates. Raises InvalidStateError, ContainerNotFoundError.
         """
         wish = request.update
         container = self._rm.container(wish.container_id)
@@ -106,9 +106,9 @@ class ContainerUpdates:
         )
 
     def grant(self, nodes: Iterable[RMNode] | None = None) -> None:
-        """Carry out every pending update whose node has room now, the oldest of each attempt first.
+        """Perform every pending update whose node has room now, the oldest of each attempt first.
 
-        ``nodes`` are those that may be looked at, all by default.
+        ``nodes`` are the nodes to examine, all by default.
         """
         if not self._waiting:
             return
@@ -121,19 +121,20 @@ class ContainerUpdates:
                     self._settle(update, at_once=True)
 
     def _has_room(self, update: PendingUpdate) -> bool:
-        """Whether its node and its queue have room for an update."""
+        """Whether the node and the queue of the container have room for an update."""
         node, needs = update.container.node, update.needs()
         if not node.usable or needs == Resource():
             return node.usable
         return node.fits_guaranteed(needs) and not self._rm.scheduler.refuses(update.container.app, needs)
 
     def _may_be_made_now(self, update: PendingUpdate) -> bool:
-        """With the plain beat, what needs room is given only when its node has just spoken."""
+        """Whether an update may be performed now: without held heartbeats, an update that needs room waits for the
+        heartbeat of its node."""
         spoke = self._rm.heartbeat_wait or update.container.node.node_id in self._rm.changes.beating
         return self._has_room(update) and (spoke or update.needs() == Resource())
 
     def _settle(self, update: PendingUpdate, at_once: bool) -> None:
-        """Carry an update out at once, or let it wait for room; it takes the place of an earlier one."""
+        """Perform an update at once, or let it wait for room. It replaces an earlier update of the container."""
         container, attempt = update.container, update.container.attempt
         if not at_once:
             attempt.updates[container.id] = update
@@ -148,7 +149,7 @@ class ContainerUpdates:
             self._ledger.deliver_update(container)
 
     def _fault(self, attempt: RMAppAttempt, request: UpdateContainerRequest, seen: set[str]) -> str:
-        """YARN's word for what is wrong with a request, in YARN's order of checking; "" for nothing."""
+        """YARN's error code for a request, in YARN's order of checks; "" if the request is valid."""
         container = attempt.containers.get(request.container_id)
         if container is None or container.is_am or container.released:
             return INVALID_CONTAINER_ID
@@ -162,7 +163,7 @@ class ContainerUpdates:
             pending = request.container_id in attempt.updates
             return UPDATE_OUTSTANDING_ERROR if pending and target is ExecutionType.GUARANTEED else ""
         size, has = request.capability, container.resource
-        # What is counted, a GPU or a licence, is a container's from its start to its end.
+        # A container keeps its countable resources, GPUs or licences, from its start to its end.
         if size is None or size.is_negative or size.others not in ((), has.others):
             return RESOURCE_OUTSIDE_ALLOWED_RANGE
         size = replace(size, others=())
@@ -175,7 +176,7 @@ class ContainerUpdates:
         return "" if right_way and wanted.fits_in(container.node.total) else RESOURCE_OUTSIDE_ALLOWED_RANGE
 
     def _update(self, attempt: RMAppAttempt, request: UpdateContainerRequest) -> PendingUpdate | None:
-        """The update for a valid request; None if the container is already so."""
+        """The update for a valid request; None if the container is already in the requested state."""
         container = attempt.containers[request.container_id]
         target = _TARGETS.get(request.update_type, container.execution_type)
         resource = container.resource
@@ -196,7 +197,7 @@ class ContainerUpdates:
 
 
 def _node_has_room(update: PendingUpdate) -> bool:
-    """Whether an opportunistic container may grow so far now: nothing is preempted for it."""
+    """Whether an opportunistic container may grow now: no container is preempted for it."""
     container = update.container
     if update.execution_type is ExecutionType.GUARANTEED or container.is_guaranteed:
         return True
@@ -207,7 +208,7 @@ def _node_has_room(update: PendingUpdate) -> bool:
 
 
 def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest) -> tuple[str, str]:
-    """Why a person's wish is refused, and what to type then."""
+    """The reason why a user's request is refused, and a hint."""
     target, node = _TARGETS.get(wish.update_type), container.node
     look = f"`yopp container status {container.id}` shows its present state"
     if container.is_am:

@@ -61,8 +61,9 @@ SILENT_HEARTBEATS = 3
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A container of which its node has not spoken, and may: an earlier life of the RM allocated it, or a
-    DistributedScheduler. ``reported`` is what that has said of it: it may not have come to its node yet."""
+    """A container that no node has reported yet: a previous RM process or a DistributedScheduler allocated it.
+
+    ``reported`` is the DistributedScheduler's report, if any; the container may not have reached its node yet."""
 
     attempt: RMAppAttempt
     node_id: str
@@ -85,9 +86,10 @@ class Living(Protocol[EventT]):
 class Identity:
     """The identity of the RM.
 
-    ``cluster_timestamp`` names its applications: its first start in epoch milliseconds; ``started_at_ms`` is the
-    present start, 0 for the first. ``wall_offset`` plus ``now`` is wall time, in seconds. ``address`` is where it
-    listens, ``properties`` are those that are not default. ``boot_id`` is the kernel's.
+    ``cluster_timestamp`` is part of its application ids: its first start, in epoch milliseconds. ``started_at_ms`` is
+    the start of this process, 0 for the first one. ``wall_offset`` plus ``now`` is wall time, in seconds. ``address``
+    is the address on which it listens; ``properties`` have values other than the default. ``boot_id`` is the kernel's
+    boot id.
     """
 
     cluster_timestamp: int
@@ -103,14 +105,14 @@ class Identity:
 
     @property
     def began_at_ms(self) -> int:
-        """When this life began."""
+        """The time when this RM process started."""
         return self.started_at_ms or self.cluster_timestamp
 
 
 class Changes:
-    """The changes of a step that have consequences. Handlers write it, ``settle`` reads and empties it.
+    """The changes of a step that have consequences. Handlers record them, ``settle`` reads and empties them.
 
-    Nothing else connects handlers with consequences: there are no other flags.
+    Consequences follow only from these records: there are no other flags.
     """
 
     def __init__(self) -> None:
@@ -155,9 +157,10 @@ class RMContext:
 
     ``secret`` is the root of all keys. Without ``heartbeat_wait`` heartbeats are answered at once, and guaranteed
     containers are allocated only at a heartbeat of their node: YARN's periodic heartbeat, for studies of its delay.
-    ``queues`` are those of guaranteed containers, under the rules of ``capacity``. With ``distributed`` nodes may
-    allocate opportunistic containers themselves. ``rng`` is for random policies; the default ones are not random.
-    ``host`` bounds the resizing of nodes; None, as long as nobody has measured it, does not.
+    ``queues`` are the queues of guaranteed containers; ``capacity`` has the scheduler's settings. With
+    ``distributed``, nodes may allocate opportunistic containers themselves. ``rng`` is for random policies; the
+    default policies are not random. ``host`` bounds the sizes of nodes; None, as long as the host was not measured,
+    sets no bound.
 
     ``now`` is the time of the step in seconds, monotonic; ``now_ms`` is its wall time, in epoch milliseconds.
     """
@@ -180,7 +183,7 @@ class RMContext:
         self.settings = settings
         longest = max(settings.heartbeat_interval_ms, settings.heartbeat_interval_max_ms)
         self.silence_seconds = SILENT_HEARTBEATS * longest / 1000
-        """How long a node has to be unheard to count as silent."""
+        """Seconds without a heartbeat after which a node counts as silent."""
         self.capacity = capacity or CapacitySchedulerSettings()
         self.identity = identity
         self.heartbeat_wait = heartbeat_wait
@@ -241,12 +244,12 @@ class RMContext:
 
     @property
     def containers_kept(self) -> int:
-        """How many containers of lost applications there are."""
+        """The number of containers of lost applications."""
         return sum(len(node.kept) for node in self.nodes.values())
 
     def is_lost(self, application_id: str) -> bool:
-        """Whether the records of an application were lost, as far as that is known: it had its id from an RM whose
-        state is gone, or from an earlier life of this one that had written more."""
+        """Whether the records of an application are known to be lost: an RM whose state is gone assigned its id, or a
+        previous process of this RM that had written more did."""
         if not self.keeps_state or application_id in self.applications:
             return False
         found = ApplicationId.parse(application_id)
@@ -257,7 +260,7 @@ class RMContext:
         return epoch_ms / 1000 - self.identity.wall_offset
 
     def wall_clock_stepped(self, offset: float) -> None:
-        """The wall clock was set: deadlines at a time of day move."""
+        """The wall clock was set: move the deadlines that are times of day."""
         self.identity = dataclasses.replace(self.identity, wall_offset=offset)
         self.begin(self.now)
         self.changes.postponed.extend(self.postponed.values())
@@ -273,7 +276,7 @@ class RMContext:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def move(self, entity: Living[EventT], event: EventT) -> None:
-        """Let an application, attempt, container or node take a transition: no state changes but here."""
+        """Let an application, attempt, container or node take a transition. No other function changes a state."""
         entity.move(event, self.now)
         self.changes.moved.append(entity)
         if isinstance(entity, RMApp | RMNode):
@@ -290,15 +293,15 @@ class RMContext:
         self.changes.nodes[node.node_id] = node
 
     def nodes_changed(self, node: RMNode | None = None) -> None:
-        """Nodes came or went: masters learn of ``node``, and requests that no node can serve are refused, after the
-        time in which other nodes may still register.
+        """Nodes came or went: masters learn of ``node``. Requests that no node can serve are refused later, when other
+        nodes have had time to register.
         """
         self.deadlines.ensure(Due(DueKind.HOPELESS), self.now + NODES_SETTLE)
         if node is not None:
             self.tell_masters(node)
 
     def tell_masters(self, node: RMNode) -> None:
-        """A node changed: masters learn its present state, unless all nodes end."""
+        """Notify masters of the present state of a changed node, unless all nodes end."""
         if self.ending:
             return
         report = node_report(node, self.identity.wall_offset)
@@ -308,10 +311,10 @@ class RMContext:
                 self.news_for_master(app.attempt)
 
     def _guaranteed_awaited(self, node: RMNode, waiting: bool, followed: bool) -> None:
-        """Guaranteed containers begin or cease to wait for room on ``node``; ``followed``: those that end there may
-        have successors, also where it is not room that these wait for but a queue's or user's limit.
+        """Guaranteed containers begin or cease to wait for room on ``node``. ``followed``: a container that ends there
+        may have a successor, also if a limit of a queue or user, not room, keeps guaranteed containers waiting.
 
-        With the plain beat it takes a heartbeat until one is there, and that is what queues are for.
+        Without held heartbeats, a successor starts one heartbeat later; the node's queue bridges this delay.
         """
         node.load.awaited = waiting and self.heartbeat_wait
         node.guaranteed_awaited = followed and self.heartbeat_wait
@@ -319,8 +322,9 @@ class RMContext:
         self.monitor.refresh(node.load)
 
     def _may_move(self, giver: ClusterNode, taker: ClusterNode) -> bool:
-        """Whether all that is queued at ``giver`` could be allocated on ``taker``: it is not for the RM to say
-        which of them a node sheds, and what can only come back is shed in vain."""
+        """Whether all containers queued at ``giver`` could be allocated on ``taker``.
+
+        The node chooses which containers it sheds, and shedding is useless if no other node can take them."""
         if giver.labels != taker.labels:
             return False
         for container in self.nodes[giver.node_id].containers.values():
@@ -331,8 +335,8 @@ class RMContext:
         return True
 
     def change_submission(self, app: RMApp, *, dry_run: bool, **changes: Any) -> ApplicationResponse:
-        """Give an application other properties than it was submitted with. The answer has them in any case, also where
-        that is only tried.
+        """Change the properties of a submitted application. The answer has the new properties, also with
+        ``dry_run``.
         """
         report = application_report(app, self.now)
         shown = {name: value for name, value in changes.items() if hasattr(report, name)}
@@ -347,7 +351,7 @@ class RMContext:
         return ApplicationResponse(replace(report, **shown))
 
     def _tell_priority(self, app: RMApp) -> None:
-        """The nodes where its containers may wait are told its new priority."""
+        """Send the new priority of an application to the nodes where its containers may wait."""
         for node in {container.node.node_id: container.node for container in app.containers()}.values():
             node.priorities.put(app.id, ApplicationPriority(app.id, app.context.priority))
             self.news_for_node(node)
@@ -355,7 +359,7 @@ class RMContext:
     # -- answers ---------------------------------------------------------------------------------------------
 
     def reply(self, call_id: int, response: Any) -> None:
-        """Answer a call; one of a number below zero is a hosted master's."""
+        """Answer a call; a negative number is the call of a hosted master."""
         if call_id < 0:
             self.changes.hosted.append((call_id, response))
         else:
@@ -369,7 +373,7 @@ class RMContext:
             self.changes.commands.append(ReplyError(call_id, error))
 
     def reply_to_master(self, held: HeldCall, response: AllocateResponse) -> None:
-        """Answer an allocate call, in the protocol over which it came."""
+        """Answer an allocate call, in the protocol of the call."""
         if held.distributed:
             nodes = self.nodes_for_scheduling()
             self.reply(held.call_id, DistributedSchedulingAllocateResponse(response, nodes))
@@ -377,7 +381,7 @@ class RMContext:
             self.reply(held.call_id, response)
 
     def hold(self, listener: RMNode | RMAppAttempt, call: HeldCall, wait_ms: int) -> None:
-        """Answer a call when there is news, or after ``wait_ms``."""
+        """Hold a call until there is news, for at most ``wait_ms``."""
         listener.held = call
         if wait_ms > 0:
             wait = wait_ms / 1000
@@ -387,7 +391,7 @@ class RMContext:
             listener.answer_due = True
 
     def forget_held(self, listener: RMNode | RMAppAttempt) -> None:
-        """No call of this one waits any more. While one did, it counted as alive."""
+        """Stop holding the call of ``listener``. While its call was held, the listener counted as alive."""
         if listener.held is not None:
             listener.last_contact = self.now
         if isinstance(listener, RMNode):
@@ -404,7 +408,8 @@ class RMContext:
         return Due(DueKind.HELD_HEARTBEAT, listener.node_id)
 
     def await_client(self, application_id: str) -> None:
-        """The client that this application needs has gone: it ends unless that comes again within the grace."""
+        """The client on which this application depends has disconnected: end the application unless the client
+        reconnects within the grace period."""
         grace = self.settings.client_am_grace_ms / 1000
         self.deadlines.set(Due(DueKind.CLIENT_GONE, application_id), self.now + grace)
 
@@ -417,7 +422,7 @@ class RMContext:
         return f"http://{self.http_address}/proxy/{application_id}/" if self.http_address else ""
 
     def node_report(self, node: RMNode) -> NodeReport:
-        """The report of a node: one that has missed several heartbeats is silent, even with an open socket."""
+        """The report of a node: a node that has missed several heartbeats is silent, even if its connection is open."""
         report = node_report(node, self.identity.wall_offset)
         silence = self.now - node.last_contact
         if node.state in GONE or node.held is not None or silence < self.silence_seconds:
@@ -432,7 +437,7 @@ class RMContext:
         return int((seconds + self.identity.wall_offset) * 1000)
 
     def application(self, application_id: str) -> RMApp:
-        """Alive or ended. Raises ApplicationNotFoundError."""
+        """The application, alive or ended. Raises ApplicationNotFoundError."""
         if (app := self.applications.get(application_id)) is not None:
             return app
         ApplicationId.parse(application_id)
@@ -448,17 +453,17 @@ class RMContext:
             )
 
     def container(self, container_id: str) -> RMContainer:
-        """A live one, or one of the last that ended. Raises ContainerNotFoundError."""
+        """The container: a live one, or one of the last that ended. Raises ContainerNotFoundError."""
         if (found := self.find_container(container_id)) is not None:
             return found
         raise self._not_found(ContainerNotFoundError, "Container", container_id, "yopp ps -a")
 
     def find_container(self, container_id: str) -> RMContainer | None:
-        """A live one, or one of the last that ended; None for neither."""
+        """The container: a live one, or one of the last that ended; None if it is neither."""
         return self.live_containers.get(container_id) or self.finished_containers.get(container_id)
 
     def node(self, node_id: str) -> RMNode:
-        """Any that has registered. Raises NodeNotFoundError."""
+        """The node, in any state. Raises NodeNotFoundError if it has never registered."""
         if (node := self.nodes.get(node_id)) is not None:
             return node
         raise NodeNotFoundError(

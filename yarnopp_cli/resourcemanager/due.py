@@ -1,4 +1,4 @@
-"""What is due when, in the ResourceManager: the kinds of its deadlines."""
+"""The deadlines of the ResourceManager, by kind."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 
 class DueKind(enum.Enum):
-    """The kinds of deadlines. Each states whose id goes with it, if any."""
+    """The kinds of deadlines. Each states which id belongs to it, if any."""
 
-    __hash__ = object.__hash__  # enum's own is a call in Python
+    __hash__ = object.__hash__  # Enum's own __hash__ is a Python function.
 
     #: the nodes had their time to answer a question (call)
     INQUIRY = "INQUIRY"
@@ -64,7 +64,7 @@ class DueKind(enum.Enum):
 
 
 class Due(NamedTuple):
-    """One deadline. ``of`` is the id of whose it is, "" where there is only one of the kind."""
+    """One deadline. ``of`` is the id of the entity that it belongs to, "" if there is only one deadline of the kind."""
 
     kind: DueKind
     of: str = ""

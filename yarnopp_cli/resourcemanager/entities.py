@@ -2,8 +2,8 @@
 
 YARN's ``RMAppImpl``, ``RMAppAttemptImpl``, ``RMContainerImpl``, ``RMNodeImpl``.
 
-They refer to each other, so they are one module. Each keeps its own accounts; other modules decide the consequences
-of a change. Only ``RMContext.move`` changes their states.
+They refer to each other, so they are one module. Each entity keeps its own accounts; other modules decide the
+consequences of a change. Only ``RMContext.move`` changes states.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ from .lives import (
 from .scheduler.queues import LeafQueue
 
 MOST_NUMBERED = 10_000_000
-"""Containers with greater numbers, as those that nodes allocate themselves, are known by their tasks while they are
-among the last MOST_REMOTE of their application."""
+"""Containers up to this number keep the number of their task. Containers with greater numbers, which nodes allocate
+themselves, keep it while they are among the last MOST_REMOTE of their application."""
 MOST_REMOTE = 100_000
 
 ENDED_ATTEMPT_STATES = frozenset({AttemptState.FINISHED, AttemptState.FAILED, AttemptState.KILLED})
@@ -82,7 +82,7 @@ _NO_TOKEN = Token("", "", "")
 
 @dataclass(frozen=True, slots=True)
 class HeldCall:
-    """A call that waits for news, and the number of the last answer that its caller had.
+    """A call that waits for news, and the number of the last answer that its caller received.
 
     ``distributed``: the caller is a node's DistributedScheduler, which also gets the least loaded nodes.
     """
@@ -94,11 +94,12 @@ class HeldCall:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Listener:
-    """A node or a master: it calls again and again, and its call is held until there is news for it.
+    """A node or a master, which calls repeatedly. Its call is held until there is news for it.
 
-    ``connection_id`` is the connection over which it spoke last, -1 for none; ``last_contact`` in seconds, monotonic:
-    it counts as heard while its call is held. ``response_id`` numbers the answers, ``sent_here`` is the last one on
-    this connection. ``held`` is the call that waits for an answer; ``answer_due`` says that it need not wait.
+    ``connection_id`` is the connection of its last call, -1 for none. ``last_contact`` is in seconds, monotonic; while
+    its call is held, the listener counts as alive. ``response_id`` numbers the answers, ``sent_here`` is the last
+    answer on this connection. ``held`` is the call that waits for an answer; ``answer_due``: the call is answered in
+    this step.
     """
 
     connection_id: int = -1
@@ -110,7 +111,7 @@ class Listener:
     story: list[StoryEntry] = field(default_factory=list)
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
-        """All its news, box by box."""
+        """All mailboxes of its news."""
         raise NotImplementedError
 
     def has_news(self) -> bool:
@@ -127,35 +128,35 @@ class Listener:
         return self.response_id
 
     def last_number(self, held: HeldCall) -> int:
-        """The number of an answer without news: that of the last answer that it has."""
+        """The number of an answer without news: the number of the last answer with news."""
         return max(held.response_id, self.sent_here)
 
     def connect(self, connection_id: int) -> None:
-        """Note the connection that it uses; messages over another one may be lost."""
+        """Note the connection that the listener uses; messages over another connection may be lost."""
         if connection_id != self.connection_id:
             self.send_again()
             self.sent_here = 0
         self.connection_id = connection_id
 
     def send_again(self) -> None:
-        """Send again everything that was not acknowledged."""
+        """Send all news again that were not acknowledged."""
         for box in self.mailboxes():
             box.send_again()
 
     def forget_news(self) -> None:
-        """Drop all news: they will not be fetched any more."""
+        """Drop all news: the listener will not fetch them."""
         for box in self.mailboxes():
             box.clear()
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RMNode(Listener):
-    """One registered node. ``load`` is its view for schedulers.
+    """One registered node. ``load`` is the record of it that schedulers use.
 
-    ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes do not come back by
-    themselves. ``resized``: the RM has set its size. ``templates_told`` are those of hosted masters' tasks that were
-    sent on its connection. ``kept`` are the containers of lost applications, with the guaranteed resources that they
-    have. ``questions`` go with its next answer.
+    ``state_since``: the time of its last state change, in seconds, monotonic. ``unregistered`` nodes do not return by
+    themselves. ``resized``: the RM has set its size. ``templates_told`` are the templates of hosted masters' tasks
+    that were sent on its connection. ``kept`` are the containers of lost applications, with their guaranteed
+    resources. ``questions`` are sent with the next answer.
     """
 
     node_id: str
@@ -187,7 +188,7 @@ class RMNode(Listener):
     questions: list[NodeQuestion] = field(default_factory=list)
 
     def move(self, event: NodeEvent, now: float) -> None:
-        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        """Take a transition. Raises InvalidTransitionError if the table has no such transition: a bug."""
         state = NODES.follow(self.node_id, self.state, event, now, self.story)
         if state is not self.state:
             self.state, self.state_since = state, now
@@ -204,17 +205,17 @@ class RMNode(Listener):
 
     @property
     def connected(self) -> bool:
-        """Whether it can be reached."""
+        """Whether the node can be reached."""
         return self.connection_id >= 0
 
     @property
     def usable(self) -> bool:
-        """Whether containers may be allocated here now."""
+        """Whether containers may be allocated on the node now."""
         return self.connected and self.state is NodeState.RUNNING
 
     def fits_guaranteed(self, resource: Resource) -> bool:
-        """Whether a guaranteed container fits beside the guaranteed ones."""
-        # Asked of every node for every container: without making sums of it.
+        """Whether the node has room for another guaranteed container beside its guaranteed ones."""
+        # Called for every node and every container, so it makes no Resource objects.
         used, total = self.load.guaranteed, self.load.total
         return (
             used.memory + resource.memory <= total.memory
@@ -223,7 +224,7 @@ class RMNode(Listener):
         )
 
     def change(self, container: RMContainer, sign: int) -> None:
-        """A container was allocated here (1), or has ended (-1)."""
+        """A container was allocated here (1), or has ended (-1): change the accounts."""
         if sign > 0:
             self.containers[container.id] = container
         else:
@@ -234,7 +235,7 @@ class RMNode(Listener):
             self.load.recompute()
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
-        """All its news, box by box."""
+        """All mailboxes of its news."""
         return (
             self.to_start,
             self.tasks_to_start,
@@ -245,18 +246,18 @@ class RMNode(Listener):
         )
 
     def forget_start(self, container_id: str) -> None:
-        """The node has spoken of this container, or it is not to start any more."""
+        """Do not send the start of this container any more: the node has reported it, or it is not to start."""
         self.to_start.drop(container_id)
         self.tasks_to_start.drop(container_id)
 
     def has_news(self) -> bool:
         """Whether a held heartbeat is to be answered now."""
-        # That nobody waits for room any more can wait.
+        # The end of waiting is not urgent: it is sent with the next answer.
         told = self.awaited_told or not self.guaranteed_awaited
         return not told or bool(self.questions) or Listener.has_news(self)
 
     def send_again(self) -> None:
-        """Send again everything that was not acknowledged."""
+        """Send all news again that were not acknowledged."""
         Listener.send_again(self)
         self.awaited_told = False
         self.templates_told.clear()
@@ -290,7 +291,7 @@ class RMNode(Listener):
 
 
 def new_node(request: RegisterNodeManagerRequest) -> RMNode:
-    """The node that a registration describes. Raises InvalidIdError for a malformed node id."""
+    """The node of a registration. Raises InvalidIdError for a malformed node id."""
     host = NodeId.parse(request.node_id).host
     load = ClusterNode(
         request.node_id,
@@ -305,16 +306,16 @@ def new_node(request: RegisterNodeManagerRequest) -> RMNode:
 
 @dataclass(slots=True, eq=False)
 class RMContainer:
-    """One container. ``allocated_at_ms`` is when it was allocated, ``sequence`` the order of allocation; ``status``
-    is the last report of its node.
+    """One container. ``allocated_at_ms`` is the time of its allocation, ``sequence`` the order of allocation;
+    ``status`` is the last report of its node.
 
-    ``ask_key`` is the ask that it answers, ``asked_type`` that ask's type, ``counted`` whether the metrics of
-    opportunistic containers know it. ``released`` ones are ended on request of their master; ``ended_for`` is the
-    reason why the RM ends one, ``ended_as`` its exit status, None for the node's. ``delivers``: the RM itself sends
-    updates to the node. ``update_calls`` are updates that its hosted master waits for: the version and the number of
-    the call, each. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``: the request
+    ``ask_key`` is the ask that it answers, ``asked_type`` the type of the ask, ``counted`` whether the metrics of
+    opportunistic containers count it. ``released``: its master has requested its end. ``ended_for`` is the reason why
+    the RM ends it, ``ended_as`` its exit status, None for the node's. ``delivers``: the RM itself sends updates to the
+    node. ``update_calls`` are the updates for which its hosted master waits: pairs of version and call number.
+    ``waiting_since_ms``: the time when an earlier container of the same work began to wait. ``strict``: the request
     allows only the named places. ``acquired``: its master has received it. ``preemptions`` counts how often it was
-    paused or killed to make room. ``eligible_at_ms``: when it, or the same work, was first requested.
+    paused or killed to make room. ``eligible_at_ms``: the time of the first request for the same work.
     """
 
     id: str
@@ -349,12 +350,12 @@ class RMContainer:
 
     @property
     def app(self) -> RMApp:
-        """The container's application."""
+        """The application of the container."""
         return self.attempt.app
 
     @property
     def is_guaranteed(self) -> bool:
-        """Whether it is guaranteed now."""
+        """Whether the container is guaranteed now."""
         return self.execution_type is ExecutionType.GUARANTEED
 
     @property
@@ -407,7 +408,7 @@ class PendingUpdate(Record):
     by_person: bool = False
 
     def needs(self) -> Resource:
-        """The resources that its node needs beyond those of guaranteed containers."""
+        """The resources that the container's node needs beyond the resources of guaranteed containers."""
         if self.execution_type is ExecutionType.OPPORTUNISTIC:
             return Resource()
         if not self.container.is_guaranteed:
@@ -419,12 +420,12 @@ class PendingUpdate(Record):
 class RMAppAttempt(Listener):
     """One run of an application's master, and its state at the RM.
 
-    ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal``
-    is the error about accepted requests that no node can serve, for the answer to its master's next call.
-    ``numbers_taken``: no container number above it was ever used. ``paused_told`` is the number of paused containers
-    that its master knows of. ``has_called``: it has made an allocate call since the start of the RM. ``am_expected``
-    are the ids of the master's container and its node, as an earlier life wrote them; ``am_container`` is found when
-    that node registers.
+    ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal`` is
+    the error for accepted requests that no node can serve; the next call of the master gets it. ``numbers_taken`` is
+    the highest container number that was ever used. ``paused_told`` is the number of paused containers that was last
+    sent to the master. ``has_called``: the master has made an allocate call since the start of the RM. ``am_expected``
+    are the ids of the master's container and its node, as a previous RM process wrote them; ``am_container`` is set
+    when this node registers.
     """
 
     id: str
@@ -459,17 +460,17 @@ class RMAppAttempt(Listener):
     has_called: bool = False
 
     def move(self, event: AttemptEvent, now: float) -> None:
-        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        """Take a transition. Raises InvalidTransitionError if the table has no such transition: a bug."""
         self.state = ATTEMPTS.follow(self.id, self.state, event, now, self.story)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come of this attempt."""
+        """Whether the attempt has ended."""
         return self.state in ENDED_ATTEMPT_STATES
 
     @property
     def awaits_master(self) -> bool:
-        """Whether a master is (or should be) there and is expected to speak."""
+        """Whether calls of a master are expected for this attempt."""
         return self.state in _LISTENING
 
     @property
@@ -479,7 +480,7 @@ class RMAppAttempt(Listener):
 
     @property
     def outstanding(self) -> int:
-        """How many containers it still wants."""
+        """The number of containers that the attempt still requests."""
         return self.guaranteed_asks.outstanding + self.opportunistic_asks.outstanding
 
     def asks(self, execution_type: ExecutionType) -> AskTable:
@@ -487,7 +488,7 @@ class RMAppAttempt(Listener):
         return self.tables[execution_type is ExecutionType.OPPORTUNISTIC]
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
-        """All its news, box by box."""
+        """All mailboxes of its news."""
         return (
             self.allocated,
             self.completed,
@@ -505,7 +506,7 @@ class RMAppAttempt(Listener):
 
 
 def _place_of(container_id: str) -> tuple[int, int]:
-    """The number of a container's attempt, and its own, from 0."""
+    """The numbers of a container's attempt and of the container, from 0."""
     _, attempt, number = container_id.rsplit("_", 2)
     return int(attempt), int(number) - 1
 
@@ -514,18 +515,18 @@ def _place_of(container_id: str) -> tuple[int, int]:
 class RMApp:
     """One application.
 
-    ``task_numbers`` are each attempt's containers' in the order of their own numbers, -1 for one that is no task's, by
-    the attempt's number; ``remote_tasks`` those of containers with greater numbers. ``leaf`` is its queue.
-    ``opportunistic_held`` is what its live opportunistic containers come to, of which there are ``opportunistic_live``.
-    ``nodes`` are those that ever had a container of it.
-    ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
-    has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
-    ``recovered``: it began in an earlier life of the RM.
-    ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
-    ``postponed``: it has not begun, and asks for nothing. ``began_at_ms`` is when it did. ``expires_at_ms``: somebody
-    said, while it was postponed, when its lifetime ends, 0 for nobody. ``ended_well``: see ``StoredLife``.
-    ``counted_until`` is when its memory and vcore seconds were last counted, ``counted_before_ms`` until when earlier
-    lives of the RM had counted them; they were last stored at ``stored_at``.
+    ``task_numbers`` has, by the number of an attempt, the task numbers of its containers in the order of container
+    numbers, -1 for a container without a task; ``remote_tasks`` has the task numbers of containers with greater
+    numbers. ``leaf`` is its queue. ``opportunistic_held`` is the sum of the resources of its live opportunistic
+    containers, ``opportunistic_live`` their number. ``nodes`` are all nodes that ever had one of its containers.
+    ``failures`` counts the attempts that failed by their own fault. ``finishing``: its master has unregistered, and
+    the master's container has not ended yet. ``tracking_url`` is the URL of its page. ``recovered``: it began in a
+    previous RM process. ``hosted``: its master runs in this process (``hosting/``); it is also unmanaged, because its
+    master has no container. ``postponed``: it has not begun, and requests no containers. ``began_at_ms`` is the time
+    of its beginning. ``expires_at_ms``: the end of its lifetime that was set while it was postponed; 0 if none was
+    set. ``ended_well``: see ``StoredLife``. ``counted_until`` is the time until which its memory and vcore seconds are
+    counted, ``counted_before_ms`` the time until which previous RM processes had counted them; they were last stored
+    at ``stored_at``.
     """
 
     id: str
@@ -583,7 +584,7 @@ class RMApp:
         return self.began_at_ms or self.submitted_at_ms
 
     def note_task(self, container_id: str, number: int) -> None:
-        """Note that the master gives a container to the task with this number."""
+        """Note the number of the task to which the master gives a container."""
         attempt, place = _place_of(container_id)
         if place >= MOST_NUMBERED:
             self.remote_tasks[container_id] = number
@@ -596,7 +597,7 @@ class RMApp:
         numbers[place] = number
 
     def task_of(self, container_id: str) -> int | None:
-        """The number of the task that a container of it is for; None where that is not known."""
+        """The number of the task that runs in a container of the application; None if it is not known."""
         attempt, place = _place_of(container_id)
         if place >= MOST_NUMBERED:
             return self.remote_tasks.get(container_id)
@@ -605,7 +606,7 @@ class RMApp:
         return number if number >= 0 else None
 
     def move(self, event: AppEvent, now: float) -> None:
-        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        """Take a transition. Raises InvalidTransitionError if the table has no such transition: a bug."""
         self.state = APPLICATIONS.follow(self.id, self.state, event, now, self.story)
 
     @property
@@ -614,7 +615,7 @@ class RMApp:
         return self.attempts[-1]
 
     def attempt_of(self, container: ContainerId) -> RMAppAttempt | None:
-        """The attempt of it to which a container with this id was allocated."""
+        """The attempt to which a container with this id was allocated."""
         record = container.application_attempt_id
         return next((one for one in reversed(self.attempts) if one.record == record), None)
 
@@ -625,7 +626,7 @@ class RMApp:
 
     @property
     def unmanaged(self) -> bool:
-        """Whether its master has no container: it runs in the client or in the RM."""
+        """Whether its master has no container: it runs in a client or in the RM."""
         return self.context.unmanaged
 
     def containers(self) -> Iterable[RMContainer]:
@@ -633,7 +634,7 @@ class RMApp:
         return (container for attempt in self.attempts for container in attempt.containers.values())
 
     def change_running(self, container: RMContainer, now: float, sign: int) -> None:
-        """A container started (1) or ended (-1); usage until now is added to the seconds."""
+        """A container has started (1) or ended (-1): count the usage until now."""
         self.accrue(now)
         self.running = self.running + container.resource * sign
         if not container.is_guaranteed:
@@ -645,12 +646,13 @@ class RMApp:
         self.counted_until = now
 
     def add_seconds(self, resource: Resource, seconds: float) -> None:
-        """``resource`` was in use for so long."""
+        """Count ``resource`` as used for this time."""
         self.memory_seconds += resource.memory * max(0.0, seconds)
         self.vcore_seconds += resource.vcores * max(0.0, seconds)
 
     def count_earlier(self, resource: Resource, status: ContainerStatus, now_ms: int) -> None:
-        """Add what a container used that ran unseen: between two heartbeats, or while no RM ran."""
+        """Count the usage of a container that ran while no RM process observed it: between two heartbeats, or while no
+        RM ran."""
         began = max(status.started_at_ms, self.counted_before_ms)
         ended = status.finished_at_ms or status.paused_at_ms or now_ms
         if status.started_at_ms > 0:
@@ -658,7 +660,7 @@ class RMApp:
             self.add_seconds(resource, (ended - began - stood) / 1000)
 
     def count_preempted(self, container: RMContainer, seconds: float) -> None:
-        """A container that ran for ``seconds`` was taken from it."""
+        """Count a preempted container that had run for ``seconds``."""
         size = container.resource
         self.preempted = self.preempted + size
         self.preempted_masters += container.is_am

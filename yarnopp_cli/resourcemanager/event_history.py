@@ -36,9 +36,9 @@ class Subject(NamedTuple):
 
 
 class EventHistory:
-    """``size`` is how many events are remembered; 0 remembers none (they are numbered all the same).
+    """``size`` is the number of remembered events; with 0, events are numbered but not remembered.
 
-    ``fresh`` are those not yet stored, if events are stored (``written``).
+    ``fresh`` are the events that are not stored yet, if events are stored (``written``).
     """
 
     def __init__(self, size: int, *, written: bool = False) -> None:
@@ -55,7 +55,7 @@ class EventHistory:
 
     @property
     def oldest(self) -> int:
-        """The number of the oldest event remembered, 0 for none."""
+        """The number of the oldest remembered event, 0 for none."""
         return self._ring[0].seq if self._ring else 0
 
     # -- what happened ---------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class EventHistory:
         numbers: dict[str, int] | None = None,
         cause: Cause | None = None,
     ) -> None:
-        """Add an event that has happened now."""
+        """Add an event at the time of the step."""
         self.last += 1
         if self._size <= 0:
             return
@@ -84,7 +84,7 @@ class EventHistory:
         self._remember(event)
 
     def restore(self, events: Iterable[HistoryEvent], first: int, bound: int) -> None:
-        """Continue after the stored events, which have consecutive numbers. Without them, numbers continue above
+        """Continue after the stored events, which have consecutive numbers. If there are none, numbers continue above
         ``bound``; the last number lies between ``first`` and ``bound``.
         """
         found = list(events)
@@ -133,7 +133,7 @@ class EventHistory:
         self._tell(subject, EventKind.CONTAINER_ALLOCATED, why=why, words=words, numbers=numbers)
 
     def acquired(self, subject: Subject) -> None:
-        """A container was given to its master."""
+        """A master has received a container."""
         self._tell(subject, EventKind.CONTAINER_ACQUIRED)
 
     def observed(self, subject: Subject, before: ContainerStatus | None, status: ContainerStatus) -> None:
@@ -165,7 +165,7 @@ class EventHistory:
                 numbers["pausedMs"] = status.stood_ms
             numbers["cpuMs"] = round(status.usage.cpu_seconds * 1000)
             numbers["peakMB"] = status.usage.memory_peak_bytes >> 20
-        # a master may stop its containers with a status of its own
+        # A master may stop its containers with any exit status.
         kind = _ENDS.get(status.exit_status, EventKind.CONTAINER_COMPLETED)
         if kind is EventKind.CONTAINER_SHED and not status.was_shed:
             kind = EventKind.CONTAINER_PREEMPTED
@@ -183,7 +183,7 @@ class EventHistory:
     def changed(
         self, subject: Subject, was: ExecutionType, execution_type: ExecutionType, resource: Resource
     ) -> None:
-        """A container has another type or size."""
+        """A container has got another type or size."""
         kind = EventKind.CONTAINER_RESIZED
         if was is not execution_type:
             promoted = execution_type is ExecutionType.GUARANTEED
@@ -198,13 +198,13 @@ class EventHistory:
         return tuple(self._by_application.get(application_id, ()))
 
     def select(self, request: GetEventsRequest) -> tuple[tuple[HistoryEvent, ...], int]:
-        """The requested events, and the number at which to continue."""
+        """The requested events, and the number at which the next request continues."""
         matching = (event for event in self._candidates(request) if _matches(event, request))
         limit = max(1, request.limit)
         if request.newest:
             return tuple(deque(matching, maxlen=limit)), self.last
         found = tuple(islice(matching, limit))
-        # All up to the last one have been looked at, unless the limit cut them short.
+        # All events up to the last one were examined, unless the limit ended the search.
         return found, found[-1].seq if len(found) == limit else self.last
 
     def _candidates(self, request: GetEventsRequest) -> Iterable[HistoryEvent]:
@@ -213,7 +213,7 @@ class EventHistory:
         return self._after(request.since)
 
     def _after(self, since: int) -> Iterator[HistoryEvent]:
-        """The events after number ``since``; from the ring's nearer end, as a follower asks for the newest."""
+        """The events after number ``since``, found from the nearer end of the ring: a follower asks for the newest."""
         missing = self.last - since
         if 0 <= missing < len(self._ring) // 2:
             newest = list(islice(reversed(self._ring), missing))
@@ -233,6 +233,6 @@ def _matches(event: HistoryEvent, request: GetEventsRequest) -> bool:
 
 
 def _line(text: str) -> str:
-    """The first line of a text, bounded: history is not the place for stories."""
+    """The first line of a text, bounded in length."""
     first = text.strip().partition("\n")[0]
     return first if len(first) <= 500 else first[:499] + "…"

@@ -1,7 +1,8 @@
 """Questions to nodes, and the calls that wait for the answers.
 
-A question goes with the answer to a node's heartbeat, which the RM holds: so it reaches the node at once, and the next
-heartbeat, which comes at once, has the answer. A node that has not answered in time has said nothing.
+The RM sends a question with the answer to a held heartbeat of the node. The question therefore reaches the node at
+once, and the node's next heartbeat, which follows at once, contains the answer. The answer of a node that is too slow
+is unknown.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from .context import RMContext
 from .due import Due, DueKind
 
 ANSWER_SECONDS = 2.0
-"""How long a call waits for the answers of nodes. Nodes that beat periodically hear of a question, and tell the answer,
-an interval later each."""
+"""Seconds that a call waits for the answers of nodes. A node with periodic heartbeats receives a question, and sends
+the answer, one interval later each."""
 
 Answers = Mapping[str, NodeAnswer]
 """The answers by node id; nodes that did not answer are missing."""
@@ -35,7 +36,7 @@ class _Inquiry:
 
 
 class Inquiries:
-    """The calls that wait, by the number of their first question."""
+    """The waiting calls, by the number of their first question."""
 
     def __init__(self, context: RMContext) -> None:
         self._rm = context
@@ -45,8 +46,8 @@ class Inquiries:
     def ask(
         self, call: CallReceived, questions: Mapping[str, NodeQuestion], respond: Callable[[Answers], Any]
     ) -> Any:
-        """Ask nodes, by id; what ``respond`` makes of their answers answers the call later. At once, and returned, if
-        no node that is asked is connected."""
+        """Send questions to nodes, by node id; ``respond`` makes the answer of the call from the nodes' answers.
+        Returns this answer at once if none of the nodes is connected."""
         asked: dict[int, str] = {}
         for node_id, question in questions.items():
             node = self._rm.nodes.get(node_id)
@@ -64,7 +65,7 @@ class Inquiries:
         return None
 
     def answered(self, node_id: str, answer: NodeAnswer) -> None:
-        """A node has answered a question; an answer that nobody waits for any more is dropped."""
+        """A node has answered a question; drop the answer if no call waits for it any more."""
         for first, one in self._open.items():
             if one.asked.get(answer.number) == node_id:
                 del one.asked[answer.number]
@@ -75,7 +76,7 @@ class Inquiries:
                 return
 
     def time_is_over(self, first: str) -> None:
-        """The time of the call has passed: the nodes that have not answered are unknown."""
+        """The wait of the call has expired: the answers of the remaining nodes are unknown."""
         if int(first) in self._open:
             self._close(int(first))
 

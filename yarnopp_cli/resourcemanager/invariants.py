@@ -51,7 +51,7 @@ def check_invariants(context: RMContext) -> None:
 
 
 def _check_queues(context: RMContext) -> None:
-    """What each queue and user has is what their applications' guaranteed containers come to."""
+    """Assert that the usage of each queue and user is the sum of the guaranteed containers of their applications."""
     tree = context.scheduler.queues
     used = {path: Resource() for path in tree.leaves}
     users: dict[tuple[str, str], Resource] = {}
@@ -80,7 +80,7 @@ def _check_queues(context: RMContext) -> None:
 
 
 def _check_containers(context: RMContext) -> None:
-    """Every live container is in the books of its node and its attempt, and in no other's."""
+    """Assert that every live container is in the books of its own node and attempt, and in no others."""
     live = context.live_containers
     for container in live.values():
         assert container.phase in _LIVE_PHASES, f"{container.id} is live and {container.phase}"

@@ -1,7 +1,7 @@
-"""The end of the cluster: never by itself, with its last job, or on request.
+"""The end of the cluster: on request, with its last job, or never by itself.
 
-An ending RM refuses new work, sends SHUTDOWN to its nodes, waits a bounded time for them to unregister, and
-asks its daemon to stop.
+An ending RM refuses new work, sends SHUTDOWN to its nodes, waits a bounded time for them to unregister, and asks its
+daemon to stop.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .services.client_rm_service import ClientRMService
 from .services.resource_tracker_service import ResourceTrackerService
 
 FIRST_JOB_WITHIN = 10.0
-"""Seconds that an on-demand cluster waits for the job it was started for."""
+"""Seconds that an on-demand cluster waits for its first job."""
 ENDING_GRACE = 5.0
 """Seconds that nodes have to end their containers and unregister."""
 _IDLE, _ENDING = Due(DueKind.IDLE), Due(DueKind.ENDING)
 
 
 class Lifetime:
-    """The cluster's end."""
+    """Decides when the cluster ends, and ends it."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Lifetime:
         return SetLifetimeResponse(self._clients.info())
 
     def shutdown(self, call: CallReceived, request: ShutdownClusterRequest) -> None:
-        """End everything. A second call only repeats the answer."""
+        """End the cluster. A second call gets the same answer."""
         pids = [self._rm.identity.pid]
         pids += [
             node.registration.pid
@@ -82,7 +82,8 @@ class Lifetime:
         self._begin_to_end("it was asked to end")
 
     def check(self) -> None:
-        """Begin to end with the last job, and stop when the last node has gone; called at the end of each step."""
+        """Begin to end after the last job, and stop when the last node has unregistered; called at the end of each
+        step."""
         if self._rm.ending:
             self._stop_if_alone()
             return
@@ -119,7 +120,7 @@ class Lifetime:
             self.stop()
 
     def stop(self) -> None:
-        """The last node has gone, or nodes had their time to unregister: the daemon shall end."""
+        """Stop the daemon: the last node has unregistered, or the time to unregister has passed."""
         if self._stopped:
             return
         self._stopped = True
@@ -128,7 +129,7 @@ class Lifetime:
             held = app.attempt.held
             if held is not None:
                 self._rm.forget_held(app.attempt)
-                # A master whose container is kept waits for the next life of the RM, and so does its job.
+                # A master whose container is kept waits for the next RM process, and its job waits, too.
                 waits = self._tracker.keep_containers and not app.unmanaged
                 kind = ConnectionFailedError if waits else ShuttingDownError
                 self._rm.refuse(held.call_id, kind("the cluster has ended", because=self._reason))

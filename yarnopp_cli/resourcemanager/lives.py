@@ -96,7 +96,7 @@ ATTEMPTS = TransitionTable(
         AttemptState.SCHEDULED: {AttemptEvent.CONTAINER_ALLOCATED: AttemptState.ALLOCATED, **_CUT_SHORT},
         AttemptState.ALLOCATED: {
             AttemptEvent.LAUNCHED: AttemptState.LAUNCHED,
-            # A quick master may register before its node has told that it runs.
+            # A quick master may register before its node has reported that it runs.
             AttemptEvent.REGISTERED: AttemptState.RUNNING,
             **_CUT_SHORT,
         },
@@ -124,7 +124,7 @@ ATTEMPTS = TransitionTable(
 class Phase(enum.StrEnum):
     """The states of a container at the ResourceManager, as reports count them."""
 
-    __hash__ = str.__hash__  # enum's own is a call in Python
+    __hash__ = str.__hash__  # Enum's own __hash__ is a Python function.
 
     ALLOCATED = "ALLOCATED"
     QUEUED = "QUEUED"
@@ -165,7 +165,8 @@ _TOLD = {
 CONTAINERS = TransitionTable(
     "a container at the ResourceManager",
     {
-        # Heartbeats tell what is so now, not how it came about, and a node may have been restarted between two.
+        # Heartbeats report the present state, not the transitions, and a node may have been restarted between two
+        # heartbeats.
         **dict.fromkeys((Phase.ALLOCATED, Phase.QUEUED, Phase.RUNNING, Phase.PAUSED), _TOLD),
         Phase.DONE: {},
         Phase.KILLED: {},
@@ -219,7 +220,7 @@ NODES = TransitionTable(
             **_NODE_ENDS,
         },
         _Node.DECOMMISSIONING: {
-            # A drained node stays out of use until somebody resumes it.
+            # A drained node stays out of use until an administrator resumes it.
             NodeEvent.REGISTERED: _Node.DECOMMISSIONING,
             NodeEvent.DRAINED: _Node.DECOMMISSIONED,
             NodeEvent.RECOMMISSION: _Node.RUNNING,

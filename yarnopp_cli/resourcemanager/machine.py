@@ -62,7 +62,7 @@ Event = (
 class ResourceManager:
     """Implements ``Machine[Event, Command]`` over the books of ``context``.
 
-    ``read_queues`` makes other queues of properties, while it runs.
+    ``read_queues`` makes new queues from properties while the RM runs.
     """
 
     def __init__(self, context: RMContext, read_queues: QueueReader | None = None) -> None:
@@ -175,7 +175,7 @@ class ResourceManager:
     # -- the machine -----------------------------------------------------------------------------------------
 
     def handle(self, event: Event, now: float) -> list[Command]:
-        """Take one event; answer with commands, in the order in which they are to be performed."""
+        """Handle one event; return commands in the order in which they are to be performed."""
         self._rm.begin(now)
         match event:
             case CallReceived():
@@ -214,11 +214,11 @@ class ResourceManager:
         return self._reads[type(request)](request)
 
     def next_deadline(self) -> float | None:
-        """When ``advance`` wants to be called, None for never."""
+        """The time of the next call of ``advance``, None for never."""
         return self._rm.deadlines.next()
 
     def advance(self, now: float) -> list[Command]:
-        """Do what was due by ``now``."""
+        """Perform everything that is due by ``now``."""
         self._rm.begin(now)
         commands: list[Command] = []
         while (due := self._rm.deadlines.pop_due(now)) is not None:
@@ -233,7 +233,7 @@ class ResourceManager:
         self._hosting.validate()
 
     def _answer(self, call: CallReceived) -> Any:
-        """The answer to a call; None where it comes later, or has been given."""
+        """The answer to a call; None if it was sent already or follows later."""
         kind = type(call.request)
         if (handler := self._answers.get(kind) or self._reads.get(kind)) is not None:
             return handler(call.request)
@@ -244,7 +244,7 @@ class ResourceManager:
     # -- what follows ----------------------------------------------------------------------------------------
 
     def _settle(self) -> list[Command]:
-        """Do everything that follows from the changes of a step, in one order, until nothing changes any more."""
+        """Perform all consequences of the changes of a step, in one order, until nothing changes any more."""
         changes = self._rm.changes
         if changes.arrived:
             self._recovery.check()
@@ -263,19 +263,19 @@ class ResourceManager:
             changes.awaited = False
             self._clients.waits.check()
         self._lifetime.check()
-        if changes.hosted:  # the end of the cluster was told to hosted masters
+        if changes.hosted:  # The end of the cluster was reported to hosted masters.
             self._serve_masters()
         self._history.check()
         self._tracker.check()
         self._preemption.check()
         ending = self._rm.ending and any(isinstance(command, StopDaemon) for command in changes.commands)
         kept = self._history.keep(everything=ending)
-        written = self._store.writes()  # before anybody hears of it
+        written = self._store.writes()  # Stored before any caller is answered.
         commands, changes.commands = changes.commands, []
         return [*kept, *written, *self._history.fresh(), *commands]
 
     def _serve_masters(self) -> None:
-        """Allocate, and tell masters, until those that live here ask for nothing more in answer."""
+        """Allocate, and notify masters, until hosted masters make no further requests."""
         changes = self._rm.changes
         while True:
             if not self._rm.ending:

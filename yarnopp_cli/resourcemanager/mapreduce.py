@@ -1,4 +1,4 @@
-"""The container of each task of a MapReduce job, as its master reports it, and its outcome."""
+"""The containers of each task of a MapReduce job, as its master reports them, and their outcome."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .entities import RMApp, RMContainer
 from .reports import attempt_report, container_report
 
 MOST_ATTEMPTS = 1_000_000
-"""Other reports of a master are not stored."""
+"""The maximum number of stored attempts; later reports of the master are ignored."""
 DIAGNOSTICS = 2000
 
 
 class TaskBook:
-    """The attempts of one job. A few facts of an ended container are kept, because the ledger drops it after some
-    time; also those of a container from before a restart, until its node reports it.
+    """The attempts of one job. A few facts of an ended container are kept, because the ledger drops the container
+    after some time. The same holds for a container from before a restart until its node reports it.
     """
 
     def __init__(self, job: MapReduceJob) -> None:
@@ -37,7 +37,8 @@ class TaskBook:
         find: Callable[[str], RMContainer | None],
         app_id: str,
     ) -> None:
-        """Its master says whose these containers are. Said again, or of others' containers, it changes nothing."""
+        """The master reports the tasks of its containers. Repeated reports, and reports about other masters'
+        containers, change nothing."""
         for one in assignments:
             container = find(one.container_id)
             tasks = self.job.reduces if one.is_reduce else self.job.maps
@@ -58,7 +59,7 @@ class TaskBook:
                 self.ended(container)
 
     def ended(self, container: RMContainer) -> None:
-        """A container has ended; one without a task is ignored."""
+        """A container has ended; a container without a task is ignored."""
         found = self._live.pop(container.id, None)
         if found is not None:
             self._attempts[container.id] = _attempt(*found)
@@ -72,7 +73,7 @@ class TaskBook:
     # -- another life of the RM ------------------------------------------------------------------------------
 
     def restore(self, written: Iterable[TaskAttempt]) -> None:
-        """An earlier life of the RM has written these."""
+        """Restore the attempts that a previous RM process has written."""
         for one in sorted(written, key=lambda one: (one.allocated_at_ms, one.container_id)):
             task = one.is_reduce, one.index
             self._numbers[task] = max(self._numbers.get(task, 0), one.number + 1)
@@ -81,7 +82,7 @@ class TaskBook:
                 self._expected[one.container_id] = one
 
     def found(self, container: RMContainer) -> None:
-        """A node reports a container from before a restart."""
+        """A node has reported a container from before a restart."""
         if (known := self._expected.pop(container.id, None)) is not None:
             container.allocated_at_ms = known.allocated_at_ms
             assignment = TaskAssignment(container.id, known.index, known.is_reduce)
@@ -89,7 +90,8 @@ class TaskBook:
             self._live[container.id] = (assignment, known.number, container)
 
     def missed(self, node_id: str, diagnostics: str, now_ms: int) -> None:
-        """Containers from before a restart that the node has not reported are lost; "" for all nodes."""
+        """Mark containers from before a restart as lost, because ``node_id`` has not reported them; "" stands for all
+        nodes."""
         for container_id, known in list(self._expected.items()):
             if node_id in ("", known.node_id):
                 del self._expected[container_id]
@@ -105,7 +107,7 @@ class TaskBook:
     # -- what is told ----------------------------------------------------------------------------------------
 
     def attempts(self) -> tuple[TaskAttempt, ...]:
-        """All attempts, in order of their masters' words."""
+        """All attempts, in the order of the master's reports."""
         return tuple(map(self._told, self._attempts))
 
     def _told(self, container_id: str) -> TaskAttempt:
@@ -114,7 +116,7 @@ class TaskBook:
 
 
 def map_reduce_report(app: RMApp, tasks: TaskBook | None) -> MapReduceReport | None:
-    """The present job of an application, None if it has none or it is no longer kept."""
+    """The job of an application; None if the application has no job or the job is no longer kept."""
     if tasks is None:
         return None
     return MapReduceReport(tasks.job, tasks.attempts(), tuple(map(attempt_report, app.attempts)))

@@ -18,7 +18,7 @@ MAX_ASKS = 20_000
 
 
 class PerSecond:
-    """How many there were in the last whole second."""
+    """Counts the occurrences in the last whole second."""
 
     def __init__(self) -> None:
         self._second = -1
@@ -26,12 +26,12 @@ class PerSecond:
         self._before = 0
 
     def count(self, now: float) -> None:
-        """One now (seconds, monotonic)."""
+        """Count one occurrence at ``now`` (seconds, monotonic)."""
         self._turn(now)
         self._number += 1
 
     def last(self, now: float) -> int:
-        """The count of the second before the one that ``now`` is in."""
+        """The count of the second before the second of ``now``."""
         self._turn(now)
         return self._before
 
@@ -56,7 +56,7 @@ class OpportunisticSchedulerMetrics:
         self.waited_ms = 0
 
     def asked(self, attempt_id: str, key: object, now: float) -> None:
-        """An ask came; the first time counts until it is forgotten."""
+        """An ask has arrived; the time of its first arrival counts until the ask is forgotten."""
         if len(self._asked_at) >= MAX_ASKS:
             del self._asked_at[next(iter(self._asked_at))]
         self._asked_at.setdefault((attempt_id, key), now)
@@ -70,7 +70,7 @@ class OpportunisticSchedulerMetrics:
         outstanding: int,
         now: float,
     ) -> None:
-        """One container was allocated; ``outstanding`` counts it, ``locations`` are those the ask names."""
+        """One container was allocated; ``outstanding`` includes it, ``locations`` are the places that the ask names."""
         self.allocated += 1
         self._count_level(locations, node)
         asked_at = self._asked_at.get((attempt_id, key))
@@ -83,17 +83,17 @@ class OpportunisticSchedulerMetrics:
             self._waits.append(waited)
 
     def adopted(self) -> None:
-        """A node's own scheduler allocated one."""
+        """A node's DistributedScheduler has allocated a container."""
         self.allocated += 1
         self.node_local += 1
 
     def ended(self) -> None:
-        """One was released, or has ended."""
+        """A container was released, or has ended."""
         self.released += 1
 
     def figures(self, pending: Resource, assigned_per_second: int) -> GetSchedulerFiguresResponse:
-        """All counters, with those of other modules. Percentiles are of the recent waiting times; 0 if there are
-        none."""
+        """All counters, with the counters of other modules. Percentiles are of the recent waiting times; 0 if there
+        are none."""
         ordered = sorted(self._waits)
         last = len(ordered) - 1
         return GetSchedulerFiguresResponse(

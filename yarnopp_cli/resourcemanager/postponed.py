@@ -1,8 +1,8 @@
 """Applications that begin later: at a time, when others have ended, or both.
 
-Such a one is ACCEPTED: its attempt is NEW, asks for nothing and has nothing. Whether it begins is looked at when its
-time has come and when one ends that it waits for (``services/postponing.py``). One that can never begin is ended, and
-so are those that wait for it to succeed.
+A postponed application is ACCEPTED; its attempt is NEW, requests no containers and has none.
+``services/postponing.py`` checks its conditions when its time has come, and when an application ends for which it
+waits. An application that can never begin is ended, and so are the applications that wait for it to succeed.
 
 Decisions: begins-later.
 """
@@ -29,8 +29,8 @@ UNKNOWN = "unknown"
 
 
 class Verdict(Record):
-    """Whether it begins now: only if ``left``, its open conditions, is empty, and it is ``due``. ``never`` is why it
-    can never begin, "" if it can."""
+    """Whether an application begins now: only if ``left``, its open conditions, is empty, and it is ``due``. ``never``
+    is the reason why it can never begin, "" if it can."""
 
     left: tuple[str, ...]
     due: bool
@@ -38,8 +38,10 @@ class Verdict(Record):
 
 
 def judge(begin_at_ms: int, after: Iterable[str], now_ms: int, ended: Callable[[str], str]) -> Verdict:
-    """Whether an application begins now. ``ended`` tells how another one did: OK, FAILED, "" if it has not, or UNKNOWN
-    if it is not there any more."""
+    """Whether an application begins now.
+
+    ``ended`` returns how another application ended: OK, FAILED, "" if it has not ended, or UNKNOWN if the RM does not
+    know it any more."""
     left, never = [], ""
     for one in after:
         how = ended(one.rpartition(":")[0])
@@ -57,7 +59,7 @@ def waiting_for(application_id: str, postponed: Iterable[RMApp]) -> list[RMApp]:
 
 
 def check_postponed(submission: ApplicationSubmissionContext, context: RMContext, *, hosted: bool) -> None:
-    """Refuse an application that cannot wait as it wants to. Raises YoppError."""
+    """Refuse an application that cannot be postponed as requested. Raises YoppError."""
     for one in submission.after:
         parent, _, condition = one.rpartition(":")
         if condition not in AFTER:

@@ -1,10 +1,10 @@
 """Recovery of a restarted RM from its stored records (YARN's work-preserving restart). Pure.
 
-Applications are restored. A hosted master continues as another attempt, with the tasks that had ended and those that
-have a container. A master elsewhere keeps its attempt, and registers again. States of containers are not stored:
-their nodes report them at registration. Until then a container is *expected*, and its task neither ended nor retried.
-A node's first registration is complete: a container that it does not list is lost. Nodes that do not register are
-lost after the usual time of silence.
+Applications are restored. A hosted master continues as another attempt, with the ended tasks and the tasks that have a
+container. A master outside the RM keeps its attempt, and registers again. States of containers are not stored: their
+nodes report them at registration. Until then a container is *expected*, and its task is neither ended nor retried. A
+node's first registration is complete: a container that it does not list is lost. A node that does not register is lost
+after the usual time of silence.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ REBOOTED = "Container lost: the machine was restarted while it ran"
 
 
 class Recovered(Record, frozen=False):
-    """The records, sorted by their subjects."""
+    """The stored records, sorted by their subjects."""
 
     cluster: StoredCluster | None = None
     applications: dict[str, StoredApplication] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Recovered(Record, frozen=False):
 
 
 class Recovery:
-    """Restores the records, once, and reconciles them with the reports of nodes."""
+    """Restores the records, once, and compares them with the reports of nodes."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Recovery:
         self._store = store
 
     def restore(self, found: Recovered, events: Iterable[HistoryEvent] = ()) -> None:
-        """Enter everything into the books of an RM that has just begun."""
+        """Enter all records into the books of an RM that has just started."""
         rm, cluster, kept = self._rm, found.cluster, list(events)
         bound = cluster.last_event if cluster is not None else kept[-1].seq if kept else 0
         rm.history.restore(kept, bound - EVENTS_AHEAD, bound)
@@ -159,7 +159,8 @@ class Recovery:
     def _application(
         self, stored: StoredApplication, life: StoredLife, leaf: LeafQueue[RMAppAttempt]
     ) -> RMApp:
-        """An application as it was, with all its attempts but the one that goes on or has ended it."""
+        """Restore an application with all its attempts except the last one, which continues or has ended the
+        application."""
         context = replace(stored.context, application_id=stored.id)
         hosted = stored.job is not None
         app = self._manager.enter(context, stored.user, leaf, stored.submitted_at_ms, hosted=hosted)
@@ -175,8 +176,8 @@ class Recovery:
         return app
 
     def _go_on(self, app: RMApp, life: StoredLife) -> RMAppAttempt:
-        """The attempt of a living application: a new one of a hosted master, else the last one, whose master registers
-        again where it runs.
+        """The attempt with which a live application continues: a new attempt for a hosted master, else the last one,
+        whose master registers again.
         """
         rm, manager = self._rm, self._manager
         attempt = manager.new_attempt(app)
@@ -203,7 +204,7 @@ class Recovery:
         return attempt
 
     def _end(self, app: RMApp, life: StoredLife) -> None:
-        """An application that had ended, as it had."""
+        """Restore an application that had ended."""
         rm, attempt = self._rm, self._manager.new_attempt(app)
         self._rm.move(attempt, AttemptEvent.LAUNCHED)
         if life.state is YarnApplicationState.FINISHED:
@@ -223,13 +224,14 @@ class Recovery:
             if (book := rm.task_books.get(app.id)) is not None:
                 book.missed("", ENDED_WITH_IT, rm.now_ms)
         else:
-            rm.retired.pop(app.id, None)  # its history was kept when its last container had ended
+            rm.retired.pop(app.id, None)  # Its history was kept when its last container ended.
             rm.task_books.pop(app.id, None)
 
     # -- what nodes tell ---------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """The reports of nodes that registered in this step, or had time to report, are complete."""
+        """Treat the reports as complete for nodes that registered in this step, and for nodes whose time to report has
+        passed."""
         arrived = self._rm.changes.arrived
         while arrived:
             self._miss(arrived.pop(0))
@@ -240,7 +242,7 @@ class Recovery:
             self._miss(node_id)
 
     def _miss(self, node_id: str) -> None:
-        """Give up the containers that are still expected of a node: they are lost."""
+        """The containers that are still expected of a node are lost."""
         rm = self._rm
         text = REBOOTED if rm.rebooted else NEVER_CAME
         if rm.unreported.pop(node_id, None) is not None:

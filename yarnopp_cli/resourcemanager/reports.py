@@ -1,4 +1,4 @@
-"""Reports of the ResourceManager's entities: one function for each kind. Changes nothing."""
+"""Reports of the ResourceManager's entities: one function for each kind. Changes no state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTHING_TOLD = ContainerFacts()
 
 
 def container_report(container: RMContainer) -> ContainerReport:
-    """A container."""
+    """The report of a container."""
     told, app = container.status or _NOTHING_TOLD, container.app
     return made_of(
         ContainerReport,
@@ -58,7 +58,7 @@ def container_grant(container: RMContainer) -> ContainerGrant:
 
 
 def node_report(node: RMNode, wall_offset: float) -> NodeReport:
-    """A node; ``wall_offset`` plus the machine's seconds is wall time."""
+    """The report of a node; ``wall_offset`` plus the machine's seconds is wall time."""
     return made_of(
         NodeReport,
         node.registration,
@@ -74,7 +74,8 @@ def node_report(node: RMNode, wall_offset: float) -> NodeReport:
 
 
 def remote_node(node: RMNode) -> RemoteNode:
-    """A node as a DistributedScheduler sees it. Where a guaranteed container waits the queue has no room."""
+    """A node as a DistributedScheduler sees it. If a guaranteed container waits there, the report shows no room in the
+    queue."""
     load = node.load
     return made_of(
         RemoteNode,
@@ -86,7 +87,7 @@ def remote_node(node: RMNode) -> RemoteNode:
 
 
 def attempt_report(attempt: RMAppAttempt) -> ApplicationAttemptReport:
-    """An attempt."""
+    """The report of an attempt."""
     container_id, node_id, http_address = _master(attempt)
     return made_of(
         ApplicationAttemptReport,
@@ -103,14 +104,14 @@ def attempt_report(attempt: RMAppAttempt) -> ApplicationAttemptReport:
 
 
 def _master(attempt: RMAppAttempt) -> tuple[str, str, str]:
-    """The container of its master, that one's node, and the address of this node's pages."""
+    """The master's container, the node of this container, and the address of the node's pages."""
     if (container := attempt.am_container) is None:
         return "", "", ""
     return container.id, container.node.node_id, container.node.registration.http_address
 
 
 def application_report(app: RMApp, now: float) -> ApplicationReport:
-    """An application; its usage is counted until ``now``."""
+    """The report of an application; its usage is counted until ``now``."""
     app.accrue(now)
     context, attempt = app.context, app.attempt
     container_id, node_id, _ = _master(attempt)

@@ -1,7 +1,7 @@
-"""What the RM has its daemon write down at the end of a step (YARN's ``RMStateStore``). It writes nothing itself.
+"""The records that the RM's daemon writes at the end of a step (YARN's ``RMStateStore``). It writes nothing itself.
 
-The records go before all other commands of the step, so nobody hears of anything that the next life of the RM would not
-know. ``recovery.py`` reads them.
+The records precede all other commands of the step: no caller receives news that the next RM process would not know.
+``recovery.py`` reads them.
 
 Decisions: rm-state.
 """
@@ -32,7 +32,7 @@ from .hosting.masters import HostedMasters
 from .lives import AttemptState
 
 EVENTS_AHEAD = 10_000
-"""So many numbers of events are taken at once, so that few records are written for them."""
+"""The number of event numbers that are reserved at once, so that few records are written for them."""
 
 
 RESTORED = tuple(
@@ -40,11 +40,11 @@ RESTORED = tuple(
     for one in fields(RMApp)
     if one.name in names_of(StoredLife) and one.name not in ("id", "attempts", "state")
 )
-"""What an application and the record of its life have under the same name, and is the same."""
+"""The fields with the same name and meaning in an application and in the record of its life."""
 
 
 class RMStateStore:
-    """Nothing is ever written unless the RM keeps its state (``RMContext.keeps_state``)."""
+    """Makes the records. Nothing is stored unless the RM keeps its state (``RMContext.keeps_state``)."""
 
     def __init__(self, context: RMContext, hosting: HostedMasters) -> None:
         self._rm = context
@@ -55,12 +55,12 @@ class RMStateStore:
         self._drained: set[str] = set()
 
     def recovered(self, applications: Iterable[str], drained: Iterable[str]) -> None:
-        """Note the records that are stored already."""
+        """Note the records that are already stored."""
         self._submitted.update(applications)
         self._drained.update(drained)
 
     def writes(self) -> list[StoreCommand]:
-        """The commands that store the changes of this step; the changes are forgotten with it."""
+        """The commands that store the changes of this step; the changes are then forgotten."""
         changes, out = self._rm.changes, list[StoreCommand]()
         if self._rm.keeps_state:
             out = self._written()
@@ -138,7 +138,7 @@ class RMStateStore:
         return StoredApplication(app.id, app.context, app.user, app.submitted_at_ms, job, attached)
 
     def life(self, app: RMApp) -> StoredLife:
-        """How far an application is."""
+        """The record of an application's life."""
         app.accrue(self._rm.now)
         app.stored_at = self._rm.now
         attempt, master = app.attempt, app.attempt.am_container

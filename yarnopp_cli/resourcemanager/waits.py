@@ -1,4 +1,4 @@
-"""Calls of clients that are answered once something has come about, or when their time is over."""
+"""Calls of clients that are answered when a condition is fulfilled, or when their time has passed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .due import Due, DueKind
 
 ResponseT = TypeVar("ResponseT")
 Answer = Callable[[bool], ResponseT | None]
-"""The answer if what is waited for has come about, or where True is given; None if it is still to come."""
+"""Returns the answer if the condition is fulfilled, or if called with True; None if the call has to wait."""
 
 
 class Waits:
-    """Calls that wait for things of one kind; ``due`` is what their deadlines are called."""
+    """Calls that wait for changes of one kind of entity; ``due`` is the kind of their deadlines."""
 
     def __init__(self, context: RMContext, due: DueKind) -> None:
         self._rm = context
@@ -23,7 +23,7 @@ class Waits:
         self._waiting: dict[str, tuple[CallReceived, Answer[Any]]] = {}
 
     def answer(self, call: CallReceived, answer: Answer[ResponseT], wait_ms: int) -> ResponseT | None:
-        """The answer, if there is one or no time to wait for it; else None, and it comes later."""
+        """The answer, if there is one or the call does not wait; else None, and the answer follows later."""
         response = answer(wait_ms <= 0 or self._rm.ending)
         if response is None:
             key = str(call.call_id)
@@ -32,12 +32,13 @@ class Waits:
         return response
 
     def check(self) -> None:
-        """Something changed that they may wait for; where the cluster ends all of them are answered."""
+        """The entities have changed: answer the calls whose condition is fulfilled, or all of them if the cluster
+        ends."""
         for key in list(self._waiting):
             self._try(key, final=self._rm.ending)
 
     def time_is_over(self, key: str) -> None:
-        """The time of one has passed."""
+        """The time of a waiting call has passed."""
         if key in self._waiting:
             self._try(key, final=True)
 

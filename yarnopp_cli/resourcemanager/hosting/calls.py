@@ -1,4 +1,4 @@
-"""The calls of hosted masters: function calls within the RM, and what a node is told with its next heartbeat. Pure."""
+"""The calls of hosted masters: calls to the RM are function calls, calls to a node go with its next heartbeat. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ STOPPED = "Container killed by the ApplicationMaster."
 
 
 class HostedCalls:
-    """Makes them. A call that is not answered at once has a number below zero, under which its answer comes."""
+    """Performs the calls of hosted masters. A deferred call gets a negative number; its answer arrives under this
+    number."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class HostedCalls:
         self._templates: defaultdict[str, set[str]] = defaultdict(set)
 
     def call(self, app: RMApp, call: m.Call) -> m.Event | None:
-        """Make a call of an application's master. None where ``answered`` returns its answer later."""
+        """Make a call of an application's master. Returns None if ``answered`` returns the answer later."""
         try:
             response = self._ask_rm(app, call) if isinstance(call, m.CallRM) else self._ask_node(app, call)
         except YoppError as error:
@@ -56,7 +57,7 @@ class HostedCalls:
         return None if response is None else m.Answered(call, response)
 
     def answered(self) -> Iterator[tuple[str, m.Event]]:
-        """The answers of this step to calls that were held, each with its application."""
+        """The answers that this step gave to deferred calls, each with its application."""
         answers, self._rm.changes.hosted = self._rm.changes.hosted, []
         for number, answer in answers:
             app, call = self._held.pop(number)
@@ -64,19 +65,19 @@ class HostedCalls:
             yield app.id, m.CallFailed(call, answer) if failed else m.Answered(call, answer)
 
     def start(self, app: RMApp, command: m.StartTasks) -> None:
-        """Tell a node what to run in containers that were granted."""
+        """Let a node start the work in granted containers."""
         node = self._rm.nodes.get(command.node_id)
         for task in command.tasks:
             container = task.container and self._rm.live_containers.get(task.container.id)
             if not container or container.node is not node:
-                continue  # it has ended, and its master hears of that
+                continue  # The container has ended, and its master is notified of the end.
             node.tasks_to_start.put(container.id, self._to_start(app, task, container))
             app.note_task(container.id, task.shown_number)
         if node is not None:
             self._rm.news_for_node(node)
 
     def ended(self, app: RMApp) -> None:
-        """The application's master has ended: nothing of it starts any more."""
+        """The application's master has ended: cancel the starts that were not sent yet."""
         for template_id in self._templates.pop(app.id, ()):
             self._rm.templates.pop(template_id, None)
             for node_id in app.nodes:
@@ -84,7 +85,7 @@ class HostedCalls:
                     node.templates_told.discard(template_id)
 
     def validate(self) -> None:
-        """Assert that each call will be answered."""
+        """Assert that each deferred call will be answered."""
         for number, (app, call) in self._held.items():
             if isinstance(call, m.CallNode):
                 found = [self._rm.live_containers.get(one) for one in call.container_ids]
@@ -105,7 +106,7 @@ class HostedCalls:
                 except YoppError:
                     del self._held[number]
                     raise
-                return None  # it is answered when there is news
+                return None  # The answer follows when there is news.
             case RegisterApplicationMasterRequest():
                 return self._masters.register(asked, request)
             case FinishApplicationMasterRequest():
@@ -114,7 +115,7 @@ class HostedCalls:
                 return self._clients.kill(asked, request)
 
     def _ask_node(self, app: RMApp, call: m.CallNode) -> StopContainersResponse | None:
-        """Stop or update containers through the RM's own word to their node."""
+        """Stop or update containers through the RM's orders to their node."""
         found = [self._rm.live_containers.get(one) for one in call.container_ids]
         live = [one for one in found if one is not None]
         if isinstance(call.request, StopContainersRequest):
@@ -124,13 +125,13 @@ class HostedCalls:
                 self._ledger.end_at_node(container, cause, STOPPED, status)
             return StopContainersResponse(call.container_ids)
         for container in live:
-            # The node may refuse an update: the call is answered when that has spoken.
+            # The node may refuse an update: the call is answered when the node has reported the result.
             container.update_calls += ((container.version, self._number(app, call)),)
             self._ledger.deliver_update(container)
         return None
 
     def _number(self, app: RMApp, call: m.Call) -> int:
-        """The number by which a call is answered later."""
+        """The number under which a call is answered later."""
         self._last_number -= 1
         self._held[self._last_number] = (app, call)
         return self._last_number

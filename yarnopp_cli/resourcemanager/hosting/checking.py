@@ -1,4 +1,4 @@
-"""What is refused when a job is submitted. Pure."""
+"""Refuses invalid jobs at submission. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ...records.jobs import JobSpec, PhaseSpec
 
 MOST_TASKS = 1_000_000
 HIGHEST_NUMBER = 2**53
-"""Of a task: numbers up to it are the same in every JSON reader."""
+"""The highest number of a task: all JSON readers read numbers up to it exactly."""
 
 
 def check_job(job: JobSpec) -> None:
-    """Raise UsageError for a job that no master could see through."""
+    """Raise UsageError for a job that its master could not run."""
     problem = ""
     if not job.phases or not all(phase.tasks for phase in job.phases):
         problem = "it has no tasks"
@@ -31,12 +31,12 @@ def check_job(job: JobSpec) -> None:
 
 
 def _misfit(phase: PhaseSpec) -> str:
-    """Why a phase's template cannot be filled in, "" if it can."""
+    """The reason why a phase's template cannot be filled in, "" if it can."""
     if phase.sweep is None:
         return ""
     size = phase.sweep.size
     if not all(task.number >= 1 and task.numbers[-1] <= size for task in phase.tasks):
         return "a task's number is not in its sweep"
-    from ...masters.sweeps import problem_of  # only for sweeps, as in masters/tasks.py
+    from ...masters.sweeps import problem_of  # Imported only for sweeps, as in masters/tasks.py.
 
     return problem_of(phase.sweep)

@@ -1,10 +1,10 @@
 """Hosted masters: jobs whose machines run in the RM, within its steps and without network calls.
 
-A master's call to the RM is a call of the service that also answers other masters; its requests to a node are in the
-answer to the node's next heartbeat. A client only submits, watches and stops the job.
+A hosted master's call to the RM is a call of the service that also answers other masters; its requests to a node are
+in the answer to the node's next heartbeat. A client only submits, watches and stops the job.
 
-A bug in a job's machine ends only its job. Changes of tasks are noted for storage where the machine returns them
-(``_perform``).
+A bug in a job's machine ends only its job. ``_perform`` notes the changes of tasks that the machine returns, for
+storage.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from .news import Audience
 from .past import MOST_PAST_JOBS, MOST_PAST_TASKS, PastJobs, as_submitted, rows_of, said_of
 
 KEPT_SECONDS = 60.0
-"""How long the tasks of an ended job are kept for watchers that have not received all of them. They are kept for its
-own client as long as it is connected.
+"""Seconds for which the tasks of an ended job are kept for watchers that have not received all of them. They are kept
+for the job's own client as long as it is connected.
 """
 EXIT_ENDED = 143
-"""The exit code of a job that was killed: as by SIGTERM."""
+"""The exit code of a job that was killed: as after SIGTERM."""
 _NOT_SOON = 2**31 - 1
 
 
 @dataclass(slots=True, eq=False)
 class HostedJob:
-    """One job. ``client_connection`` is that of the client on which the job depends: -1 if it was lost, None if there
-    is none.
+    """One job. ``client_connection`` is the connection of the client on which the job depends: -1 if it was lost, None
+    if the job depends on no client.
     """
 
     app: RMApp
@@ -74,12 +74,12 @@ class HostedJob:
 
     @property
     def id(self) -> str:
-        """The application's."""
+        """The id of the application."""
         return self.app.id
 
 
 class HostedMasters:
-    """All of them, by application."""
+    """All hosted jobs, by application id."""
 
     def __init__(
         self, context: RMContext, manager: RMAppManager, clients: ClientRMService, calls: HostedCalls
@@ -99,7 +99,7 @@ class HostedMasters:
     def submit(
         self, call: CallReceived, request: job_protocol.SubmitJobRequest
     ) -> job_protocol.SubmitApplicationResponse:
-        """Take a job in, and let its master begin. Submitting it again gives the same answer."""
+        """Accept a job, and let its master begin. A repeated submission gets the same answer."""
         if not self._rm.settings.hosted_masters or self._rm.distributed:
             raise MastersNotHostedError(
                 "this cluster does not host masters",
@@ -123,7 +123,8 @@ class HostedMasters:
         return self._clients.submitted(app)
 
     def _check_submitter(self, user: str, job: JobSpec) -> None:
-        """Raise AccessDeniedError for a job with which another user than the cluster's would have too much here."""
+        """Raise AccessDeniedError if ``user``, who is not the cluster's user, would have too many applications or
+        tasks with this job."""
         sizes = [
             one.master.job.size for one in self._jobs.values() if one.app.user == user and not one.app.ended
         ]
@@ -144,7 +145,7 @@ class HostedMasters:
     def watch(
         self, call: CallReceived, request: job_protocol.WatchJobRequest
     ) -> job_protocol.WatchJobResponse | None:
-        """The news about a job; None if it is reported later."""
+        """The news of a job; None if they are reported later."""
         job = self._jobs.get(request.application_id)
         if job is None:
             self._check_life(request.application_id)
@@ -158,7 +159,7 @@ class HostedMasters:
                     hint=f"yopp app status {app.id}",
                     sought=app.id,
                 )
-            # Nothing but its end is told: what a follower has heard of its tasks still holds.
+            # Only the end is reported: the follower's knowledge of the tasks stays valid.
             known = (request.position, request.notices)
             return job_protocol.WatchJobResponse(
                 *known, as_rows(()), (), {}, end=end, attempt=request.attempt
@@ -166,14 +167,14 @@ class HostedMasters:
         if job.client_connection == -1:
             job.client_connection = call.connection_id
             self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, job.id))
-        if request.attempt not in (0, len(job.app.attempts)):  # its position is one in an earlier life
+        if request.attempt not in (0, len(job.app.attempts)):  # The position is from a previous RM process.
             request = replace(request, position=0, notices=0)
         job.audience.add(call, request, self._rm.now)
         self._show(job)
         return None
 
     def _check_life(self, application_id: str) -> None:
-        """Raise ApplicationNotFoundError for a job of an earlier ResourceManager, which ended with that."""
+        """Raise ApplicationNotFoundError for a job whose hosted master ended with a previous RM process."""
         started = self._rm.identity.cluster_timestamp
         if ApplicationId.parse(application_id).cluster_timestamp != started:
             raise ApplicationNotFoundError(
@@ -220,7 +221,7 @@ class HostedMasters:
         )
 
     def postponed(self, app: RMApp, why: str) -> None:
-        """A postponed job waits: its watchers learn the reason."""
+        """A postponed job waits: report the reason to its watchers."""
         if (job := self._jobs.get(app.id)) is not None:
             job.audience.notice(why)
             self._show(job)
@@ -231,8 +232,8 @@ class HostedMasters:
             self._tell(job, m.MasterStarted())
 
     def never_began(self, app: RMApp) -> None:
-        """One that was to begin later has ended before it did: an error only where it could never begin, as another one
-        was stopped by a user or at its deadline.
+        """A postponed job has ended before it began. This is an error only if the job could never begin: otherwise a
+        user stopped it, or its deadline passed.
         """
         if (job := self._jobs.get(app.id)) is not None and job.end is None:
             code = app.summary.exit_code if app.summary is not None else EXIT_ENDED
@@ -245,8 +246,8 @@ class HostedMasters:
             self._show(job)
 
     def connection_lost(self, connection_id: int) -> None:
-        """The connection was lost: its calls are not answered, and its jobs end unless they are followed again within
-        the grace period.
+        """A connection was lost: drop its calls, and end its jobs unless a client follows them again within the grace
+        period.
         """
         for job in list(self._jobs.values()):
             job.audience.leave(connection_id)
@@ -261,20 +262,21 @@ class HostedMasters:
     # -- another life of the RM ------------------------------------------------------------------------------
 
     def submitted(self, application_id: str) -> tuple[JobSpec | None, bool]:
-        """The job that was submitted, None where its master is not here, and whether its client has to stay."""
+        """The submitted job, None if its master is not hosted; and whether its client has to stay connected."""
         job = self._jobs.get(application_id)
         return (None, False) if job is None else (job.master.job, job.client_connection is not None)
 
     def end_of(
         self, application_id: str
     ) -> tuple[job_protocol.StopJobRequest | None, job_protocol.JobEnd | None]:
-        """The wish to end a job, and its end, where these are."""
+        """The request to end a job, and the end of the job, if there are any."""
         job = self._jobs.get(application_id)
         end = job.end if job is not None else self._ends.get(application_id)
         return self._stops.get(application_id), end
 
     def held_back(self, application_id: str) -> tuple[int, int]:
-        """How many tasks request no container because so many others of the job have one: its bound, 0 for none."""
+        """The number of tasks that request no container because the job's bound of running containers is reached, and
+        this bound; 0 for none."""
         job = self._jobs.get(application_id)
         most = 0 if job is None else job.master.job.max_running
         if job is None or not most:
@@ -284,14 +286,14 @@ class HostedMasters:
         return (counts[TaskState.WAITING] if having >= most else 0), most
 
     def succeeded(self, application_id: str) -> tuple[int, ...]:
-        """The rows of tasks of a job that has ended which ended well."""
+        """The numbers of the tasks that ended well in a job that has ended, as rows."""
         if (job := self._jobs.get(application_id)) is not None:
             return rows_of(job.master.succeeded()) if job.end is not None else ()
         past = self._past.get(application_id)
         return () if past is None else past.succeeded
 
     def restore_end(self, app: RMApp, stored: StoredApplication, life: StoredLife) -> None:
-        """A job had ended so in an earlier life of the RM."""
+        """Restore the end of a job that had ended in a previous RM process."""
         if life.end is not None:
             self._ends[app.id] = life.end
         if stored.job is not None:
@@ -305,7 +307,7 @@ class HostedMasters:
         started: m.MasterStarted,
         notice: str,
     ) -> None:
-        """A stored job continues as another attempt of its application, or waits to begin."""
+        """Continue a stored job as another attempt of its application, or let it wait to begin."""
         assert stored.job is not None
         attempt = app.attempt
         master = JobMaster(stored.job, attempt.id, attempt.token, hosted=True)
@@ -317,20 +319,20 @@ class HostedMasters:
             return
         job.audience.notice(notice)
         self._tell(job, started)
-        self._rm.changes.tasks.clear()  # that is what is written
+        self._rm.changes.tasks.clear()  # These changes come from the records.
         if life.stop is not None:
             self.stop(life.stop)
 
     # -- what masters are told -------------------------------------------------------------------------------
 
     def hear(self) -> None:
-        """Masters whose calls were answered in this step hear of it."""
+        """Deliver the answers of this step to masters whose calls were deferred."""
         for application_id, event in self._calls.answered():
             if (job := self._jobs.get(application_id)) is not None:
                 self._tell(job, event)
 
     def due(self, application_id: str) -> None:
-        """A master's deadline has come, or an ended job was kept for long enough."""
+        """A master's deadline has come, or the tasks of an ended job were kept long enough."""
         if (job := self._jobs.get(application_id)) is None:
             return
         if job.end is not None:
@@ -339,7 +341,7 @@ class HostedMasters:
             self._drive(job, lambda: job.cell.advance(self._rm.now))
 
     def _tell(self, job: HostedJob, event: m.Event) -> None:
-        """Let a master take an event, and all that follows from it, in order."""
+        """Let a master handle an event, and perform all commands that follow from it, in order."""
         if job.end is not None:
             return
         job.events.append(event)
@@ -391,7 +393,7 @@ class HostedMasters:
             self._show(job)
 
     def _show(self, job: HostedJob) -> None:
-        """Answer those who have something to hear or have waited for long enough, and see to the others later."""
+        """Answer watchers that have news or whose wait has expired; set a deadline for the rest."""
         if not job.audience:
             if job.end is not None and job.client_connection is None:
                 self._forget(job)
@@ -417,7 +419,7 @@ class HostedMasters:
         self._ended(job, told)
 
     def _crashed(self, job: HostedJob, crash: MachineCrashed) -> None:
-        """A bug: its application fails, the story is written down, and the others go on."""
+        """A bug in a job's machine: fail its application and write down its events; the other jobs continue."""
         told = f"its master failed: {crash}"
         self._rm.changes.commands.append(KeepCrash(job.id, crash))
         end = job_protocol.JobEnd(
@@ -439,13 +441,14 @@ class HostedMasters:
         job.events.clear()
         self._calls.ended(job.app)
         if job.client_connection is not None and job.client_connection >= 0:
-            self._rm.unheard.add(job.id)  # it may be suspended, and hears of it when it is back
+            # The client may be suspended; it receives the end when it calls again.
+            self._rm.unheard.add(job.id)
             self._rm.deadlines.clear(Due(DueKind.HOSTED_MASTER, job.id))
         else:
             self._rm.deadlines.set(Due(DueKind.HOSTED_MASTER, job.id), self._rm.now + KEPT_SECONDS)
 
     def _forget(self, job: HostedJob) -> None:
-        """Forget an ended job and its tasks; its outcome is kept for a while."""
+        """Forget an ended job and its tasks; the job's result is kept for a while."""
         if job.end is None or self._jobs.pop(job.id, None) is None:
             return
         self._rm.unheard.discard(job.id)

@@ -1,4 +1,5 @@
-"""What those hear who watch a job: the changes of its tasks, notices, and its end, each from its own position. Pure."""
+"""News for the watchers of a job: changes of its tasks, notices, and its end, for each watcher from its own position.
+Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ output."""
 
 
 class TaskNews:
-    """A log of tasks. A task that changes again before it was reported keeps its place, and is reported in its
-    present state. So the log grows with reports, not with changes.
+    """A log of changed tasks. A task that changes again before it was reported keeps its place and is reported in its
+    present state, so the log grows with reports, not with changes.
     """
 
     def __init__(self) -> None:
@@ -46,9 +47,11 @@ class TaskNews:
             self._log.append(task)
 
     def left(self, task: Task, report: TaskReport, *, followed: bool) -> None:
-        """A task's container has ended without ending it, and ``report`` is what was of it: the next container will be
-        another. It is told to who follows the job from its beginning, and shows what the container wrote; nobody else
-        who has heard of nothing yet misses it.
+        """A task's container has ended without ending the task; ``report`` describes this container. The next
+        container is a new one.
+
+        Watchers that follow the job from its beginning get the report, and show the output of the container. Other
+        watchers that have received no news yet do not need it.
         """
         if self._heard or followed:
             self._log.append(report)
@@ -63,7 +66,7 @@ class TaskNews:
             entry = self._log[place]
             if isinstance(entry, TaskReport):
                 found.append(entry)
-                self._log[place] = None  # it is for those who follow the job as it goes
+                self._log[place] = None  # Only a watcher that follows the running job gets this report.
             elif entry is not None and self._places[entry] == place:
                 found.append(entry.report())
             place += 1
@@ -81,7 +84,7 @@ class _Watcher:
 
 
 class Audience:
-    """The watchers of a job, and all that there is to tell them."""
+    """The watchers of a job, and the news for them."""
 
     def __init__(self, app: RMApp, tally: Tally, now: float) -> None:
         self._app = app
@@ -96,7 +99,7 @@ class Audience:
         return len(self._watchers)
 
     def changed(self, change: TaskChanged, *, followed: bool) -> None:
-        """A task has changed; ``followed``: as in ``TaskNews.left``."""
+        """A task has changed; ``followed`` as in ``TaskNews.left``."""
         if change.report is not None:
             self._news.left(change.task, change.report, followed=followed)
         else:
@@ -104,21 +107,21 @@ class Audience:
             self._urgent |= change.task.state is TaskState.RUNNING and self._tally.total <= SMALL_JOB
 
     def notice(self, text: str) -> None:
-        """One sentence for all of them, which is not repeated."""
+        """Add one sentence for all watchers; it is sent once."""
         if self._notices[-1:] != [text]:
             self._notices.append(text)
 
     def add(self, call: CallReceived, request: WatchJobRequest, now: float) -> None:
-        """Hold a call."""
+        """Hold a watchJob call."""
         wait_ms = min(max(0, request.wait_ms), LONGEST_HOLD_MS)
         self._watchers.append(_Watcher(call, request, now + wait_ms / 1000))
 
     def leave(self, connection_id: int) -> None:
-        """The calls of a lost connection are not answered."""
+        """Drop the calls of a lost connection."""
         self._watchers = [one for one in self._watchers if one.call.connection_id != connection_id]
 
     def tell(self, end: JobEnd | None, now: float) -> list[tuple[int, WatchJobResponse]]:
-        """The answers to those who have something to hear, or have waited for long enough, by call."""
+        """The answers to watchers that have news or whose wait has expired, by call."""
         at_once = end is not None or self._urgent or now >= self._told_at + NEWS_SECONDS
         told, waiting = list[_Watcher](), list[_Watcher]()
         for one in self._watchers:
@@ -131,7 +134,7 @@ class Audience:
         return [(one.call.call_id, self._answer(one.request, end)) for one in told]
 
     def next_time(self, end: JobEnd | None) -> float | None:
-        """When the next of them is to be answered; None without any."""
+        """The time when the next watcher must be answered; None without watchers."""
         soon = self._told_at + NEWS_SECONDS
         return min(
             (min(one.until, soon if self._knows_more(one, end) else inf) for one in self._watchers),
@@ -167,7 +170,7 @@ class Audience:
 
 
 def why_paused(app: RMApp) -> str:
-    """Why most of its paused containers are paused now, in the words of ``causes.paused_for``."""
+    """The reason why most of its paused containers are paused now, in the words of ``causes.paused_for``."""
     told = (one.status for one in app.attempt.containers.values())
     paused = (status.cause for status in told if status is not None and status.state is ContainerState.PAUSED)
     words = Counter(paused_for(cause) for cause in paused if cause is not None)
@@ -175,7 +178,8 @@ def why_paused(app: RMApp) -> str:
 
 
 def why_queued(app: RMApp) -> str:
-    """Why its first queued opportunistic container may not start even where there is room, in the same words."""
+    """The reason why its first queued opportunistic container may not start even if there is room, in the same
+    words."""
     for one in app.attempt.containers.values():
         waits = one.status is not None and one.status.state is ContainerState.SCHEDULED
         if waits and one.execution_type is ExecutionType.OPPORTUNISTIC:

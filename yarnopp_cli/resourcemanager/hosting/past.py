@@ -13,19 +13,20 @@ from ...records.requests import ApplicationSubmissionContext
 
 MOST_PAST_JOBS = 200
 MOST_PAST_TASKS = 200_000
-"""The numbers of ended jobs, and of their tasks together, that are kept."""
+"""The maximum numbers of ended jobs, and of their tasks in total, that are kept."""
 _SOON: int = defaults_of(JobSpec)["heartbeat_ms"]
 
 
 class PastJobs:
-    """The last ones, by application, the oldest first."""
+    """The most recent ended jobs, by application id, the oldest first."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, GetJobResponse] = {}
         self._tasks = 0
 
     def keep(self, application_id: str, said: GetJobResponse) -> None:
-        """Remember one, and forget the oldest that are too many. One that is too large by itself displaces no other."""
+        """Keep an ended job, and drop the oldest ones above the limits. A job that is above the limit by itself
+        displaces no other."""
         if _size(said) > MOST_PAST_TASKS:
             return
         self._jobs[application_id] = said
@@ -43,19 +44,20 @@ def _size(said: GetJobResponse) -> int:
 
 
 def said_of(context: ApplicationSubmissionContext, master: JobMaster, *, ended: bool) -> GetJobResponse:
-    """The submission of a master's job, and its tasks that ended well."""
+    """The submission of a master's job, and the tasks that ended well."""
     return as_submitted(context, master.job, rows_of(master.succeeded()), ended=ended)
 
 
 def as_submitted(
     context: ApplicationSubmissionContext, job: JobSpec, succeeded: tuple[int, ...], *, ended: bool
 ) -> GetJobResponse:
-    """The same of a job whose master has gone; a hosted one had another interval of heartbeats than was asked for."""
+    """The same for a job whose master has gone. A hosted master uses another heartbeat interval than the submitted
+    one, which is restored."""
     return GetJobResponse(context, replace(job, heartbeat_ms=_SOON), succeeded, ended)
 
 
 def rows_of(numbers: Iterable[int]) -> tuple[int, ...]:
-    """Numbers in order, as the first and the last of each row of them."""
+    """Rows of consecutive numbers: the first and the last number of each, one after the other."""
     rows: list[int] = []
     for number in numbers:
         if rows and rows[-1] == number - 1:

@@ -1,9 +1,9 @@
 """The scheduler of guaranteed containers: which ask is next, and which node serves it.
 
-Order and limits are the queues' (``queues``). It allocates whenever there is room, not only on heartbeats. It only
-decides; the caller grants. The cost of a round depends on requests and grants, not on the number of nodes or
-applications: ``NodeIndex`` finds nodes with room, queues know which applications have requests, and nodes learn only
-of changes that containers wait for them.
+Order and limits are the queues' (``queues``). It assigns containers whenever there is room, not only on heartbeats. It
+only decides; the caller grants. The cost of a round depends on requests and grants, not on the number of nodes or
+applications: ``NodeIndex`` finds nodes with room, queues know which applications have requests, and nodes are notified
+only if containers begin or cease to wait for them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from .node_index import NodeIndex
 from .queues import QueueTree, Turns
 
 MAX_OVERTAKES = 100
-"""How often later asks may be served on nodes that an ask waits for, before these nodes are kept for it."""
+"""The number of later asks that may be served on nodes for which an ask waits, before these nodes are kept for this
+ask."""
 
 MOST_SHAPES = 1000
-"""For so many shapes of asks it is remembered whether all nodes could serve them."""
+"""The number of shapes of asks for which the scheduler remembers whether all nodes could serve them."""
 
 _ENDLESS = Resource(2**63, 2**63)
 
@@ -40,8 +41,8 @@ Grant = Callable[[RMAppAttempt, Ask, RMNode], None]
 class CapacityScheduler:
     """Cluster-wide books of guaranteed resources, and the choice of nodes.
 
-    ``awaited`` is called when requests begin or cease to wait for room on a node, or for ends there because of a
-    limit. ``starving``: the last assignment left requests for which no node, or no queue, had room.
+    ``awaited`` is called when requests begin or cease to wait for room on a node, or, because of a limit, for the end
+    of containers there. ``starving``: the last assignment left requests for which no node, or no queue, had room.
     """
 
     def __init__(
@@ -65,16 +66,16 @@ class CapacityScheduler:
 
     @property
     def nodes(self) -> dict[str, RMNode]:
-        """The nodes that count, by id."""
+        """The nodes of the scheduler, by id."""
         return self.index.nodes
 
     @property
     def node_sizes(self) -> Counter[Resource]:
-        """How many nodes there are of each size."""
+        """The number of nodes of each size."""
         return self.index.sizes
 
     def add_node(self, node: RMNode) -> None:
-        """A node has registered."""
+        """Add a node that has registered."""
         self.index.add(node)
         if node.load.awaited or node.guaranteed_awaited:
             self._told[node.node_id] = node
@@ -91,12 +92,12 @@ class CapacityScheduler:
             self.nodes_changed()
 
     def nodes_changed(self) -> None:
-        """Nodes came, went, or changed: cached facts about all nodes are invalid."""
+        """Nodes came, went, or changed: drop cached facts about all nodes."""
         self._all_told = False
         self._served_by_all.clear()
 
     def asked(self, attempt: RMAppAttempt, size: Resource | None) -> None:
-        """An attempt asks for guaranteed containers of that size; None: for none any more."""
+        """An attempt requests guaranteed containers of this size; None if it requests no more."""
         attempt.app.leaf.asks(attempt)
         if size is not None:
             self.least = self.least.lesser(size)
@@ -109,21 +110,21 @@ class CapacityScheduler:
         return any(leaf.is_asked for leaf in self.queues.leaves.values())
 
     def change_used(self, app: RMApp, resource: Resource, sign: int, *, master: bool) -> None:
-        """A guaranteed container of ``app`` takes (1) or gives back (-1) ``resource``, somewhere."""
+        """A guaranteed container of ``app`` takes (1) or gives back (-1) ``resource`` on some node."""
         self.used = self.used + resource * sign
         app.leaf.charge(app.user, resource, sign, master=master)
 
     def refuses(
         self, app: RMApp, need: Resource, *, master: bool = False, active: int | None = None
     ) -> Reason | None:
-        """The limit of its queue that prevents ``need`` more for an application."""
+        """The limit of the application's queue that refuses ``need`` more resources."""
         if self.queues.plain or need == Resource():
             return None
         return app.leaf.refuses(app.user, need, master=master, active=active)
 
     @property
     def largest(self) -> Resource:
-        """The total of the largest node, with the maximum of each further type; nothing if there is no node."""
+        """The total of the largest node, with the maximum of each further resource type; zero if there is no node."""
         largest, some = max(self.node_sizes, default=Resource()), Resource()
         for size in self.node_sizes:
             some = some.greater(size) if size.others else some
@@ -134,7 +135,7 @@ class CapacityScheduler:
         return (self.total - self.used).at_least_zero()
 
     def label_sets(self) -> Collection[tuple[str, ...]]:
-        """The labels that nodes have together, as asks may name them."""
+        """The combinations of labels of the nodes, which asks may name."""
         return self.index.labels.keys()
 
     def assign(self, grant: Grant, nodes: Collection[RMNode] | None = None) -> None:
@@ -162,7 +163,7 @@ class CapacityScheduler:
         return found if isinstance(found, Reason) else None
 
     def serves_all(self, ask: Ask, blacklist: set[str]) -> bool:
-        """Whether every usable node could serve that ask if it were empty."""
+        """Whether every usable node could serve the ask if the node were empty."""
         shape = (*ask.shape()[2:], frozenset(blacklist))
         known = self._served_by_all.get(shape)
         if known is None:
@@ -173,7 +174,7 @@ class CapacityScheduler:
         return known
 
     def _tell(self, found: _Round, nodes: Iterable[RMNode], *, everybody: bool) -> None:
-        """Tell nodes that asks wait for room on them, or no longer do."""
+        """Notify nodes for which asks begin or cease to wait."""
         if everybody and not found.passed and not found.limited:
             self._all_told = False
             nodes = list(self._told.values())
@@ -206,18 +207,19 @@ class CapacityScheduler:
 
 
 def _delays(ask: Ask, waiting: Ask, node: RMNode) -> bool:
-    """Whether serving ``ask`` there takes something for which the other waits."""
+    """Whether serving ``ask`` on ``node`` takes resources for which ``waiting`` waits."""
     size = waiting.resource
     return not size.others or ask.resource.delays(size, node.total - node.used)
 
 
 class _Round:
-    """One assignment: containers are served one a turn, as queues, users and applications take turns, within their
+    """One assignment: each turn serves one container, as queues, users and applications take turns, within their
     limits.
 
-    ``passed`` are asks for which no node had room, with their masters' blacklists; ``kept`` are nodes that are kept for
-    such as were overtaken too often. ``limited``: a limit of a queue or user stopped one. ``for_all``: one that was
-    passed over waits for any node, so that no other is needed to know who is awaited.
+    ``passed`` are asks for which no node had room, with their masters' blacklists. The nodes that could serve an ask
+    that was overtaken too often are kept for it. ``limited``: a limit of a queue or user stopped an ask. ``for_all``:
+    an ask that was passed over waits for every node, so the other asks need not be examined to find the nodes with
+    waiting asks.
     """
 
     def __init__(self, scheduler: CapacityScheduler, index: NodeIndex) -> None:
@@ -231,11 +233,11 @@ class _Round:
         self.for_all = False
 
     def usable(self) -> bool:
-        """Whether there is any node to serve on."""
+        """Whether any node is usable."""
         return any(node.usable for node in self._index.nodes.values())
 
     def serve(self, grant: Grant) -> None:
-        """Serve the asks until each was served or passed over, or nothing more fits anywhere."""
+        """Serve the asks until each was served or passed over, or no node has room for another container."""
         scheduler, plain = self._scheduler, self._scheduler.queues.plain
         turns = Turns(scheduler.queues)
         while (turn := turns.next()) is not None:
@@ -254,7 +256,7 @@ class _Round:
                 self._pass(ask, attempt.blacklist)
                 full = self._all_kept or not self._index.has_room(scheduler.least)
                 if plain and self.for_all and full:
-                    return  # all others are passed over, too, and overtaken by nobody
+                    return  # All other asks are passed over as well, and overtaken by none.
             else:
                 turns.served(turn)
                 node, location = choice
@@ -265,7 +267,8 @@ class _Round:
                 attempt.guaranteed_asks.take(ask, location)
 
     def _pass(self, ask: Ask, blacklist: set[str]) -> None:
-        """Pass over an ask that fits on no node; overtaken often enough, it keeps the nodes that could serve it."""
+        """Pass over an ask for which no node has room. If it was overtaken often enough, the nodes that could serve it
+        are kept for it."""
         self.starving = True
         self.passed.append((ask, blacklist))
         any_node = self._scheduler.serves_all(ask, blacklist)
@@ -280,8 +283,8 @@ class _Round:
             )
 
     def choose(self, ask: Ask, blacklist: set[str]) -> tuple[RMNode, str] | Reason:
-        """A node with room, at the nearest level that has one, and the location it counts for; else the reason why
-        there is none."""
+        """A node with room, at the nearest level that has one, and the location that counts as served; else the reason
+        why no node was found."""
         if self._all_kept:
             return KEPT
         for level in levels(ask):

@@ -1,7 +1,7 @@
-"""The nodes, by the resources still free for guaranteed containers, and among equals the best first.
+"""The nodes, ordered by the resources still free for guaranteed containers, the best first among equals.
 
-So the choice of a node costs the same for one and ten thousand: nodes without room are not looked at. Nodes say
-themselves that they changed (``ClusterNode.watch``). Decides nothing about asks.
+The choice of a node therefore costs the same for one node and for ten thousand: nodes without room are not examined.
+Nodes report their changes (``ClusterNode.watch``). Decides nothing about asks.
 
 Decisions: core-costs-what-changes.
 """
@@ -34,12 +34,12 @@ class NodeIndex:
         self._room_of: dict[str, Resource] = {}
         self._by_name: dict[str, dict[str, RMNode]] = {}
         self.sizes: Counter[Resource] = Counter()
-        """How many nodes there are of each size."""
+        """The number of nodes of each size."""
         self.labels: Counter[tuple[str, ...]] = Counter()
-        """How many have these labels."""
+        """The number of nodes with these labels."""
 
     def add(self, node: RMNode) -> None:
-        """One more, behind the others."""
+        """Add a node, behind the others."""
         self.nodes[node.node_id] = node
         self._added += 1
         self._order[node.node_id] = self._added
@@ -51,7 +51,7 @@ class NodeIndex:
         self._changed[node.node_id] = None
 
     def remove(self, node: RMNode) -> bool:
-        """Remove a node; return whether it was here."""
+        """Remove a node; return whether the index had it."""
         if self.nodes.pop(node.node_id, None) is None:
             return False
         del self._order[node.node_id]
@@ -67,16 +67,16 @@ class NodeIndex:
         return True
 
     def has_room(self, least: Resource) -> bool:
-        """Whether any node has room for a container of that size, usable or not."""
+        """Whether any node, usable or not, has room for a container of this size."""
         self._settle()
         return any(least.fits_in(room) for room in self._by_room)
 
     def best(
         self, resource: Resource, suitable: Callable[[RMNode], bool], among: str | None = None
     ) -> RMNode | None:
-        """The node of the least cost that has room and is ``suitable``; of equals the first that came.
+        """The node of the least cost that has room and is ``suitable``; among equals the first to register.
 
-        ``among``: only nodes of this id or host.
+        ``among``: consider only nodes with this id or host.
         """
         self._settle()
         if among is not None:
@@ -90,7 +90,7 @@ class NodeIndex:
             waits: RMNode | None = None
             for node in nodes:
                 if waits is not None and node.load.free_share < least_free:
-                    break  # nor is so much free on those behind it
+                    break  # The nodes behind it have less free resources.
                 if not suitable(node):
                     continue
                 if node.load.fits_free(resource):
@@ -104,7 +104,7 @@ class NodeIndex:
         return best[1] if best is not None else None
 
     def _least_free(self, resource: Resource) -> float:
-        """The least part of itself that a node has free on which that much is free."""
+        """A lower bound of the free share of every node that has room for ``resource``."""
         memory = max((size.memory for size in self.sizes), default=0)
         vcores = max((size.vcores for size in self.sizes), default=0)
         share = min(
@@ -143,7 +143,7 @@ class NodeIndex:
                 del self._by_room[room]
 
     def validate(self) -> None:
-        """Assert that every node is in its place."""
+        """Assert that every node has its right place in the index."""
         self._settle()
         assert self._room_of == {name: node.total - node.used for name, node in self.nodes.items()}
         for room, nodes in self._by_room.items():

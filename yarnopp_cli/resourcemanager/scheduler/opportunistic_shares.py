@@ -33,10 +33,10 @@ class OpportunisticShares:
         self._weights = weights
         self.by_user: dict[str, Resource] = {}
         self.watchers: list[Callable[[str, RMApp], None]] = []
-        """Told which user, and which application of his, holds more or less."""
+        """Called with a user, and an application of this user, when their holdings have changed."""
 
     def copy(self) -> OpportunisticShares:
-        """The same, to be changed for itself."""
+        """A copy that can be changed independently."""
         copy = OpportunisticShares(self._weights)
         copy.by_user = dict(self.by_user)
         return copy
@@ -49,7 +49,7 @@ class OpportunisticShares:
             watcher(app.user, app)
 
     def give(self, user: str, change: Resource) -> None:
-        """A user holds so much more, or less."""
+        """Add ``change`` to the holdings of a user."""
         held = self.by_user.get(user, _NOTHING) + change
         if held == _NOTHING:
             self.by_user.pop(user, None)
@@ -57,27 +57,28 @@ class OpportunisticShares:
             self.by_user[user] = held
 
     def hand_over(self, container: RMContainer, user: str, resource: Resource) -> None:
-        """``container`` ends, so that ``user`` has room for ``resource``."""
+        """Count ``container`` as ended, and ``resource`` as allocated to ``user``."""
         self.give(container.app.user, _NOTHING - container.resource)
         self.give(user, resource)
 
     def of_user(self, user: str, total: Resource, change: Resource = _NOTHING) -> float:
-        """A user's dominant share for each unit of his weight, were it changed by so much."""
+        """A user's dominant share divided by the user's weight, after ``change``."""
         held = self.by_user.get(user, _NOTHING) + change
         return dominant_share(held, total) / self._weights.get(user, 1.0)
 
     def of_application(self, app: RMApp, total: Resource) -> tuple[float, int]:
-        """An application's place among those of its user: its dominant share for each unit of its weight, which is 1
-        plus its priority. Among equals, as where none holds anything, the greater weight comes first."""
+        """The place of an application among its user's applications: its dominant share divided by its weight, which
+        is 1 plus its priority. Among equals, such as applications without containers, the greater weight comes
+        first."""
         weight = 1 + max(0, app.context.priority)
         return dominant_share(app.opportunistic_held, total) / weight, -weight
 
 
 class WaitingAttempts:
-    """The attempts that want opportunistic containers, the one that was served last at the end.
+    """The attempts that request opportunistic containers; the attempt that was served last is at the end.
 
-    It keeps users, and the applications of each, in order, and updates only changes: a turn costs the same for five
-    waiting applications or a thousand. ``least`` is a lower bound of the sizes of their requests.
+    Users, and the applications of each user, are kept in order, and only changes are updated: a turn costs the same
+    for five waiting applications and for a thousand. ``least`` is a lower bound of the sizes of their requests.
     """
 
     def __init__(self, shares: OpportunisticShares) -> None:
@@ -100,16 +101,16 @@ class WaitingAttempts:
         return attempt_id in self._attempts
 
     def __iter__(self) -> Iterator[RMAppAttempt]:
-        """The attempts in order of when they were served last, or came."""
+        """The attempts, in the order in which they were last served or added."""
         return iter(self._attempts.values())
 
     @property
     def contended(self) -> bool:
-        """Whether several users wait or hold something."""
+        """Whether several users wait or hold containers."""
         return len(self._of) > 1 or not self.shares.by_user.keys() <= self._of.keys()
 
     def add(self, attempt: RMAppAttempt) -> None:
-        """Add an attempt that wants containers, behind the others."""
+        """Add an attempt that requests containers, behind the others."""
         if attempt.id in self._attempts:
             return
         user = attempt.app.user
@@ -123,7 +124,7 @@ class WaitingAttempts:
         self.users.put(user, user)
 
     def remove(self, attempt_id: str) -> None:
-        """Remove an attempt that wants no containers any more."""
+        """Remove an attempt that requests no containers any more."""
         attempt = self._attempts.pop(attempt_id, None)
         if attempt is None:
             return
@@ -139,21 +140,21 @@ class WaitingAttempts:
             self._has_least = False
 
     def served(self, attempt: RMAppAttempt) -> None:
-        """Put an attempt that was given a container behind the others."""
+        """Move an attempt that got a container behind the others."""
         if attempt.id in self._attempts:
             self._attempts.move_to_end(attempt.id)
             self._of[attempt.app.user].move_to_end(attempt.id)
             self._number(attempt)
 
     def asked(self, size: Resource | None) -> None:
-        """One of them asks for containers of that size."""
+        """One of the attempts requests containers of this size."""
         if size is not None:
             least = self.least if self._has_least else size
             self.least = least.lesser(size)
             self._has_least = True
 
     def weight_changed(self, app: RMApp) -> None:
-        """An application has another priority."""
+        """The priority of an application has changed."""
         self._share_changed(app.user, app)
 
     def begin(self, total: Resource) -> FairRotation:
@@ -201,10 +202,10 @@ class WaitingAttempts:
 
 
 class FairRotation:
-    """The turns of attempts that want opportunistic containers; one container is served in a turn.
+    """The turns of attempts that request opportunistic containers; each turn serves one container.
 
-    Among equals the one that has waited longest goes first: the order of ``waiting`` at the beginning. Those who had a
-    turn are kept apart from those in their first places, which are as they were at the beginning.
+    Among equals the attempt that has waited longest goes first: the order of ``waiting`` at the beginning. Attempts
+    that had a turn are kept apart from the others, whose order does not change.
     """
 
     def __init__(
@@ -229,15 +230,16 @@ class FairRotation:
         self._again: dict[str, list[tuple[tuple[float, int], int, RMAppAttempt]]] = {}
 
     def take(self) -> RMAppAttempt | None:
-        """Remove and return the next one; None if there is none."""
+        """Remove and return the next attempt; None if there is none."""
         while (user := self._next_user()) is not None:
             if (attempt := self._next_of(user)) is not None:
-                self._enter_user(user)  # his others go on if this one can be served no more
+                # The user's other attempts go on if this one cannot be served any more.
+                self._enter_user(user)
                 return attempt
         return None
 
     def put_back(self, attempt: RMAppAttempt) -> None:
-        """Put back an attempt that was served, and may be served again."""
+        """Put back an attempt that was served and may be served again."""
         self._turn += 1
         user, share = attempt.app.user, self._shares.of_application(attempt.app, self._total)
         heapq.heappush(self._again.setdefault(user, []), (share, self._turn, attempt))
@@ -292,10 +294,11 @@ class QueueShedder:
         total: Resource,
         may_take: Callable[[RMAppAttempt], bool],
     ) -> list[RMContainer]:
-        """Containers that are to leave their queues, for attempts that found no room just now, of those that
-        ``may_take`` more.
+        """The containers that are to leave their queues, for attempts that have just found no room; ``may_take``
+        returns whether an attempt may get more containers.
 
-        The losing user still holds no less relative to the weight than the gaining one, so nothing oscillates.
+        After the change, the losing user's share is not below the gaining user's share, relative to their weights.
+        Places therefore do not oscillate.
         """
         if self._shed:
             self._shed = {name: pair for name, pair in self._shed.items() if name in live}
@@ -304,7 +307,7 @@ class QueueShedder:
         attempts = [attempt for attempt in waiting if may_take(attempt)]
         if not attempts:
             return []
-        coming = self._shares.copy()  # what users hold once all that is on its way has happened
+        coming = self._shares.copy()  # The users' holdings after all pending changes.
         for container, user in self._shed.values():
             coming.hand_over(container, user, container.resource)
 
@@ -339,7 +342,7 @@ class QueueShedder:
         )
 
     def _wanted(self, attempts: list[RMAppAttempt]) -> Iterator[tuple[RMAppAttempt, Ask]]:
-        """The resources that are waited for, without those for which room is being made."""
+        """The requested resources, without the requests for which containers are being shed."""
         promised = Counter(user for _, user in self._shed.values())
         for attempt in attempts:
             user = attempt.app.user
@@ -354,7 +357,7 @@ class QueueShedder:
 
 
 def _is_of_use(container: RMContainer, attempt: RMAppAttempt, ask: Ask) -> bool:
-    """Whether the place of a container is one for that ask."""
+    """Whether the place of ``container`` can serve ``ask``."""
     node = container.node
     return (
         container.app.user != attempt.app.user

@@ -1,8 +1,8 @@
 """Preemption of guaranteed containers: if a queue is below its capacity, containers of queues above their capacity
 are preempted.
 
-YARN's ``ProportionalCapacityPreemptionPolicy``. It marks only what waiting requests need, on the nodes that will
-serve them; a marked container that is no longer needed is not killed.
+YARN's ``ProportionalCapacityPreemptionPolicy``. It marks only the containers that waiting requests need, on the nodes
+that will serve these requests; a marked container that is no longer needed is not killed.
 
 Decisions: exact-preemption.
 """
@@ -30,7 +30,7 @@ _NOTHING = Resource()
 
 @dataclass(frozen=True, slots=True)
 class _Want:
-    """A container that a queue below its capacity waits for."""
+    """A requested container for which a queue below its capacity waits."""
 
     leaf: LeafQueue[RMAppAttempt]
     attempt: RMAppAttempt
@@ -63,15 +63,15 @@ class PreemptionMonitor:
         self._marked: dict[str, tuple[RMContainer, LeafQueue[RMAppAttempt]]] = {}
 
     def check(self) -> None:
-        """Have queues looked at before long, where asks found no room; called at the end of each step."""
+        """Schedule ``look`` if asks found no room; called at the end of each step."""
         scheduler, settings = self._rm.scheduler, self._rm.capacity
         if scheduler.starving and settings.preemption_enabled and len(scheduler.queues.leaves) > 1:
             due = self._rm.now + settings.preemption_interval_ms / 1000
             self._rm.deadlines.ensure(Due(DueKind.PREEMPT), due)
 
     def look(self) -> None:
-        """Mark containers of queues above their capacity for one below; those that were marked in vain are so no
-        more.
+        """Mark containers of queues above their capacity for queues below it; unmark containers that are no longer
+        needed.
         """
         settings = self._rm.capacity
         plans = _Simulation(self._rm, self._marked.keys()).plans()
@@ -89,7 +89,8 @@ class PreemptionMonitor:
                 self._rm.deadlines.set(Due(DueKind.PREEMPTED, container.id), due)
 
     def _affordable(self, plans: list[_Plan]) -> list[RMContainer]:
-        """What may be marked in one round: the first plan in any case, the next ones within the budget."""
+        """The containers that may be marked in one round: the first plan in any case, the next ones within the
+        budget."""
         settings, total = self._rm.capacity, self._rm.scheduler.queues.total
         new = [[one for one in plan.victims if one.id not in self._marked] for plan in plans]
         costs = [_size(victims, total) for victims in new]
@@ -104,14 +105,14 @@ class PreemptionMonitor:
         return found
 
     def under_way_for(self, leaf: LeafQueue[RMAppAttempt]) -> list[Reason]:
-        """That containers are about to be preempted for the requests of a queue; empty if none are."""
+        """The reason that containers are about to be preempted for the requests of a queue; empty if there are none."""
         number = sum(wanting is leaf for _, wanting in self._marked.values())
         what = "container of another queue is" if number == 1 else "containers of other queues are"
         found = by_rule("PREEMPTING", f"{number} {what} about to be preempted for its queue")
         return [found] if number else []
 
     def kill(self, container_id: str) -> None:
-        """The time of a marked container has come: it is ended if that is still of use."""
+        """The grace period of a marked container has passed: end it if it is still needed."""
         self.look()
         marked = self._marked.pop(container_id, None)
         if marked is None:
@@ -143,7 +144,8 @@ class _Simulation:
             found: list[_Plan] = []
             for leaf in sorted(self._rm.scheduler.queues.leaves.values(), key=self._usage):
                 plans = [plan for want in self._wants(leaf) if (plan := self._plan(want)) and plan.victims]
-                # What these leave over spares its own victims first, before others may want it.
+                # Room that these plans leave over spares later victims of the same plans, before other requests get
+                # it.
                 found += [plan for plan in plans if not self._spared(plan)]
             return [plan for plan in found if not self._spared(plan)]
         finally:
@@ -153,7 +155,7 @@ class _Simulation:
         return leaf.usage(self._rm.scheduler.queues.total)
 
     def _enter(self, node: RMNode) -> None:
-        """Take a node in: what is free there once all that is ending has ended, and who stays."""
+        """Add a node: its free resources after all ending containers have ended, and the containers that stay."""
         free, staying = node.total - node.used, []
         for container in node.containers.values():
             if not container.is_guaranteed:
@@ -177,7 +179,7 @@ class _Simulation:
             self._undo.pop()()
 
     def _spared(self, plan: _Plan) -> bool:
-        """Whether there is room for it without its victims, now that others have left more than was needed."""
+        """Whether earlier plans left enough room to serve the plan without its victims."""
         need, home = plan.want.ask.resource, plan.node.node_id
         back = self._free[home] + need
         for victim in plan.victims:
@@ -200,10 +202,10 @@ class _Simulation:
         return True
 
     def _wants(self, leaf: LeafQueue[RMAppAttempt]) -> Iterator[_Want]:
-        """What a queue waits for, container by container, in its order, as long as it is within its capacity.
+        """The containers for which a queue waits, in its order, as long as it is within its capacity.
 
-        The planned ones are charged while this goes on, so it ends. What comes behind one that is too large for the
-        capacity gets nothing by preemption: if there is room for that one, other queues go first.
+        Planned containers are charged meanwhile, so the iteration ends. If a container is too large for the capacity,
+        the requests behind it get nothing by preemption: if there is room for that container, other queues go first.
         """
         for attempt in leaf.waiting():
             for group in attempt.guaranteed_asks.groups():
@@ -213,14 +215,14 @@ class _Simulation:
     def _wants_of(
         self, leaf: LeafQueue[RMAppAttempt], attempt: RMAppAttempt, group: list[Ask]
     ) -> Generator[_Want, None, bool]:
-        """The containers of asks of one shape, until one cannot be had: then no other can. Whether it is too large for
-        the capacity."""
+        """The containers of asks of one shape, until one cannot be served: then no other can. Returns whether a
+        container is too large for the capacity."""
         for ask in group:
             want = _Want(leaf, attempt, ask)
             for _ in range(ask.outstanding):
                 if not with_more(leaf.used, ask.resource).fits_in(leaf.guaranteed):
                     return True
-                # A full queue above it may be made room in.
+                # Preemption may make room in a full queue above it.
                 refused = leaf.refuses(attempt.app.user, ask.resource, master=want.master)
                 if refused is not None and refused.kind is not ReasonKind.QUEUE_MAXIMUM:
                     return False
@@ -231,7 +233,7 @@ class _Simulation:
         return False
 
     def _plan(self, want: _Want) -> _Plan | None:
-        """Find room for one container, by preemption if need be, and book it. None if that cannot be."""
+        """Find room for one container, by preemption if necessary, and book it. Returns None if there is no way."""
         need = want.ask.resource
         best: tuple[tuple[int, int, int, float], RMNode, tuple[RMContainer, ...]] | None = None
         for node in self._nodes:
@@ -256,7 +258,8 @@ class _Simulation:
         return _Plan(want, node, victims)
 
     def _price(self, victims: tuple[RMContainer, ...]) -> tuple[int, int, int, float]:
-        """Fewer masters, fewer that do not know yet, fewer at all, less resources."""
+        """The order of plans: fewer masters, fewer containers that are not notified yet, fewer containers, less
+        resources."""
         return (
             sum(one.is_am for one in victims),
             sum(one.id not in self._marked for one in victims),
@@ -265,9 +268,9 @@ class _Simulation:
         )
 
     def _victims(self, want: _Want, node: RMNode) -> tuple[RMContainer, ...]:
-        """The containers of one node that give way to one ask; empty if they do not suffice.
+        """The containers of one node to preempt for one ask; empty if they do not suffice.
 
-        None of them is needless: without it there would be too little room.
+        Each of them is needed: without it there is too little room.
         """
         free = self._free[node.node_id]
         candidates = sorted(
@@ -281,7 +284,7 @@ class _Simulation:
             ),
         )
         for single in candidates:
-            # One that suffices is better than several, a master excepted.
+            # One container that suffices is better than several, unless it is a master.
             if not single.is_am and self._may_take(single, want, _short(want, free)):
                 self._charge(single, -1)
                 enough = not _short(want, free + single.resource)
@@ -302,7 +305,8 @@ class _Simulation:
         return needed
 
     def _needed(self, want: _Want, taken: list[RMContainer], free: Resource) -> tuple[RMContainer, ...]:
-        """The containers without whose room there is too little; the first of those taken may stay first."""
+        """The containers that are needed to make room. Victims that are not needed are dropped, beginning with the
+        first."""
         needed = []
         for victim in taken:
             self._charge(victim, 1)
@@ -315,10 +319,11 @@ class _Simulation:
         return tuple(needed)
 
     def _may_take(self, container: RMContainer, want: _Want, short: tuple[str, ...]) -> bool:
-        """Whether a container's queue has to give to the one that wants some of what is ``short``.
+        """Whether the queue of ``container`` has to give resources of the types in ``short`` to the queue of ``want``.
 
-        Below the queue that both have above them, its own line is above its capacity at each level, in that
-        dimension, and the other's stays within its own. So what it gives is never taken back from the other.
+        Below the common ancestor of both queues, the losing queue and its parents are above their capacity in this
+        resource type, and the gaining queue and its parents stay within theirs. A preempted resource is therefore
+        never taken back.
         """
         leaf, starving, need = container.app.leaf, want.leaf, want.ask.resource
         if leaf is starving or leaf.settings.disable_preemption:
@@ -341,7 +346,7 @@ def _size(containers: Iterable[RMContainer], total: Resource) -> float:
 
 
 def _short(want: _Want, free: Resource) -> tuple[str, ...]:
-    """The resource types of which there is too little: on a node, or below the maximum of a queue that it is in."""
+    """The resource types that do not suffice: on the node, or below the maximum of the queue or of a queue above it."""
     need = want.ask.resource
     full = [queue for queue in want.leaf.line() if queue.is_full_for(need)]
     return tuple(

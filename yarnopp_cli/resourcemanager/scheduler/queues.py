@@ -32,7 +32,7 @@ Group = dict[AskKey, Ask]
 
 
 class QueuedApplication(Protocol):
-    """An application, as far as its place among others depends on it."""
+    """An application, with the attributes that decide its place among others."""
 
     user: str
     number: int
@@ -41,7 +41,7 @@ class QueuedApplication(Protocol):
 
 
 class QueuedAttempt(Protocol):
-    """An attempt that wants guaranteed containers."""
+    """An attempt that requests guaranteed containers."""
 
     id: str
     guaranteed_asks: AskTable
@@ -55,9 +55,10 @@ AttemptT = TypeVar("AttemptT", bound=QueuedAttempt)
 
 
 def apportion(total: int, percents: Sequence[float]) -> list[int]:
-    """``total`` in whole parts by percentage, summing to it where the percentages sum to 100 (largest remainder).
+    """``total`` in whole parts by percentage (largest remainder). The parts sum to the total if the percentages sum to
+    100.
 
-    So queues are promised whole vcores, and never more than there are: 70 and 30 percent of 2 are 1 and 1.
+    Queues are therefore promised whole vcores, and never more than there are: 70 and 30 percent of 2 are 1 and 1.
     """
     exact = [total * percent / 100 for percent in percents]
     parts = [math.floor(one + _EPSILON) for one in exact]
@@ -69,7 +70,7 @@ def apportion(total: int, percents: Sequence[float]) -> list[int]:
 
 
 def dominant_share(used: Resource, total: Resource) -> float:
-    """The largest of the parts that ``used`` is of ``total``, by type (Ghodsi et al., NSDI 2011)."""
+    """The largest share of ``total`` that ``used`` is, over the resource types (Ghodsi et al., NSDI 2011)."""
     memory = used.memory / total.memory if total.memory else 0.0
     vcores = used.vcores / total.vcores if total.vcores else 0.0
     share = max(memory, vcores)
@@ -80,8 +81,8 @@ def dominant_share(used: Resource, total: Resource) -> float:
 
 
 def with_more(used: Resource, need: Resource) -> Resource:
-    """What is used with ``need`` beside it: of memory, of vcores, and of those further types that it asks for. Who has
-    more GPUs than his share may have another container that takes none."""
+    """The sum of ``used`` and ``need``, with the further resource types of ``need`` only. A user above the share of
+    GPUs may therefore have another container that needs no GPU."""
     grown = used + need
     if grown.others:
         grown = replace(grown, others=tuple(one for one in grown.others if need.amount(one.name)))
@@ -89,7 +90,7 @@ def with_more(used: Resource, need: Resource) -> Resource:
 
 
 def total_of(resources: Iterable[Resource]) -> Resource:
-    """All of them together."""
+    """The sum of all these resources."""
     memory = vcores = 0
     others = _NOTHING
     for one in resources:
@@ -100,7 +101,7 @@ def total_of(resources: Iterable[Resource]) -> Resource:
 
 
 def _place(attempt: QueuedAttempt) -> tuple[int, int]:
-    """The place of an attempt in a queue that goes by priority and submission."""
+    """The place of an attempt in a queue that is ordered by priority and submission."""
     return (-attempt.app.context.priority, attempt.app.number)
 
 
@@ -113,10 +114,10 @@ def _ceil(part: float, total: Resource) -> Resource:
 
 
 class Queue:
-    """One queue. ``guaranteed`` and ``maximum`` are the amounts of its percentages on the present cluster.
+    """One queue. ``guaranteed`` and ``maximum`` are its percentages as resources of the present cluster.
 
-    ``share`` and ``maximum_share`` are parts of the cluster, from 0 to 1. ``owed``: others were preempted for what it
-    waits for. ``stopped`` ones take no applications.
+    ``share`` and ``maximum_share`` are parts of the cluster, from 0 to 1. ``owed``: containers of other queues were
+    preempted for its requests. ``stopped``: the queue accepts no applications.
     """
 
     def __init__(self, settings: QueueSettings, parent: Queue | None) -> None:
@@ -137,10 +138,10 @@ class Queue:
         return self.settings.path
 
     def resize(self, guaranteed: Resource, total: Resource) -> None:
-        """The cluster has ``total`` now, of which ``guaranteed`` is this queue's."""
+        """The cluster has ``total`` now; ``guaranteed`` is the capacity of this queue."""
         self.guaranteed = guaranteed
         at_most = _ceil(self.maximum_share, total)
-        # What is promised in whole vcores may be a little more than the percentage.
+        # A capacity in whole vcores may be a little above the percentage.
         self.maximum = at_most.greater(guaranteed)
         percents = [child.settings.capacity for child in self.children]
         memory, vcores = apportion(guaranteed.memory, percents), apportion(guaranteed.vcores, percents)
@@ -150,18 +151,19 @@ class Queue:
             child.resize(Resource(memory[at], vcores[at], of_child), total)
 
     def usage(self, total: Resource) -> float:
-        """How much of its share it uses, in the dimension of which it uses most: 1.0 is all of it."""
+        """The used part of its capacity, in the resource type with the largest part: 1.0 is all of it."""
         used = dominant_share(self.used, total)
         if self.share <= 0:
             return math.inf
         return used / self.share
 
     def is_full_for(self, need: Resource) -> bool:
-        """Whether its maximum prevents ``need`` more. A queue whose maximum is everything is limited only by nodes."""
+        """Whether its maximum refuses ``need`` more. A queue whose maximum is the whole cluster is limited only by
+        nodes."""
         return self.maximum_share < 1 and not with_more(self.used, need).fits_in(self.maximum)
 
     def line(self) -> Iterator[Queue]:
-        """This queue and those above it."""
+        """This queue and the queues above it."""
         queue: Queue | None = self
         while queue is not None:
             yield queue
@@ -176,7 +178,7 @@ def _at_limit(
 
 @dataclass(slots=True)
 class UserUse:
-    """The usage of one user in one queue; ``workers`` are containers other than masters."""
+    """The usage of one user in one queue; ``workers`` counts containers other than masters."""
 
     used: Resource = _NOTHING
     workers: int = 0
@@ -184,10 +186,11 @@ class UserUse:
 
 
 class LeafQueue(Queue, Generic[AttemptT]):
-    """A queue that takes applications.
+    """A queue that accepts applications.
 
-    ``in_turn``: among applications of one priority, those of the user who holds least go first. ``is_fair``: of these,
-    the one that holds least goes first, instead of the oldest. ``label`` is its name if it is unique, else its path.
+    ``in_turn``: among applications of one priority, the applications of the user with the smallest usage go first.
+    ``is_fair``: among these, the application with the smallest usage goes first, instead of the oldest. ``label`` is
+    its name if the name is unique, else its path.
     """
 
     def __init__(
@@ -242,7 +245,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
         self.asks(attempt)
 
     def leave(self, attempt: AttemptT) -> bool:
-        """Remove an attempt. Returns whether it was here."""
+        """Remove an attempt. Returns whether the queue had it."""
         was_here = self.attempts.pop(attempt.id, None) is not None
         self.asks(attempt)
         return was_here
@@ -259,14 +262,14 @@ class LeafQueue(Queue, Generic[AttemptT]):
                 del self._asking[user]
 
     def active_users(self) -> int:
-        """How many users wait for guaranteed containers."""
+        """The number of users with waiting guaranteed requests."""
         return len(self._asking)
 
     def user_limit(self, need: Resource, active: int) -> Resource:
         """The limit of one user here while ``active`` users request containers, one of them of size ``need``.
 
-        YARN's formula in each dimension: an even share of what the queue would have (all it is guaranteed, or more
-        where it has more), at least the minimum percentage of it, at most the factor times its capacity.
+        YARN's formula in each dimension: an even share of the queue's resources (its capacity, or its usage if that is
+        greater), at least the minimum percentage of them, at most the factor times its capacity.
         """
         settings, guaranteed, used = self.settings, self.guaranteed, self.used
         part = max(1 / max(1, active), settings.minimum_user_limit_percent / 100)
@@ -289,13 +292,13 @@ class LeafQueue(Queue, Generic[AttemptT]):
         )
 
     def am_limit(self) -> Resource:
-        """The limit of masters in the queue."""
+        """The limit of all masters in the queue."""
         return _ceil(self._am_percent, self.maximum)
 
     def refuses(self, user: str, need: Resource, *, master: bool, active: int | None = None) -> Reason | None:
-        """The limit that prevents another guaranteed container of ``need`` for ``user``: what is used of it, and where.
+        """The limit that refuses another guaranteed container of ``need`` to ``user``, with the usage and the queue.
 
-        A user always may have one container and a queue one master, or a small cluster would run nothing.
+        A user may always have one container and a queue one master; otherwise a small cluster would run nothing.
         """
         for queue in self.line():
             if queue.is_full_for(need):
@@ -313,7 +316,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
         return None
 
     def check_size(self, size: Resource) -> None:
-        """Raise InvalidResourceRequestError for a guaranteed container that is more than the queue may ever have."""
+        """Raise InvalidResourceRequestError for a guaranteed container that is larger than the queue can ever be."""
         for queue in self.line():
             if queue.maximum_share < 1 and queue.maximum != _NOTHING and not size.fits_in(queue.maximum):
                 raise InvalidResourceRequestError(
@@ -330,12 +333,12 @@ class LeafQueue(Queue, Generic[AttemptT]):
     def waiting(self) -> Iterator[AttemptT]:
         """Attempts with outstanding guaranteed asks, by priority (a larger number first), then submission.
 
-        Those that have no more asks while this goes on may be among them.
+        An attempt whose asks end during the iteration may be included.
         """
         return heapq.merge(*self._asking.values(), key=_place)
 
     def lines(self) -> list[Iterator[AttemptT]]:
-        """The same in as many lines as take turns: one for each user, or one for all."""
+        """The waiting attempts in as many lines as take turns: one for each user, or one for all."""
         return [iter(one) for one in self._asking.values()] if self.in_turn else [self.waiting()]
 
     def validate(self) -> None:
@@ -349,7 +352,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
 
 
 class QueueTree(Generic[AttemptT]):
-    """All queues. ``plain`` if there is one leaf and no limit: then only the order matters."""
+    """All queues. ``plain``: there is one leaf and no limit, so only the order matters."""
 
     def __init__(
         self, root: QueueSettings = DEFAULT_QUEUES, scheduler: CapacitySchedulerSettings | None = None
@@ -381,7 +384,7 @@ class QueueTree(Generic[AttemptT]):
         self.root.resize(total, total)
 
     def find(self, name: str) -> Queue | None:
-        """The queue of that path, or of that name if only one has it."""
+        """The queue with this path, or with this name if only one queue has it."""
         if (found := self.by_path.get(name)) is not None:
             return found
         named = [queue for queue in self.by_path.values() if queue.settings.name == name]
@@ -390,7 +393,7 @@ class QueueTree(Generic[AttemptT]):
 
 @dataclass(slots=True, eq=False)
 class Turn(Generic[AttemptT]):
-    """An attempt whose turn it is, with those of its asks that have not been passed over, those of one shape together.
+    """An attempt whose turn it is, with its asks that have not been passed over, grouped by shape.
 
     ``active`` users wait in its queue. ``rest`` are the attempts behind it.
     """
@@ -403,18 +406,18 @@ class Turn(Generic[AttemptT]):
 
     @property
     def ask(self) -> Ask:
-        """The one that is next."""
+        """The next ask."""
         return next(iter(self.groups[0].values()))
 
     def pass_over(self) -> None:
-        """Asks like the next one cannot be served in this round."""
+        """Drop the asks of the next shape: they cannot be served in this round."""
         self.groups.popleft()
 
 
 class _Line(Generic[AttemptT]):
     """The attempts of one queue that have not been passed over with all their asks yet, in order of submission.
 
-    Where that is the order of turns of a user, too, only those are looked at whose turn comes.
+    If a user's turns follow the same order, only the attempts whose turn comes are examined.
     """
 
     def __init__(self, leaf: LeafQueue[AttemptT]) -> None:
@@ -426,11 +429,11 @@ class _Line(Generic[AttemptT]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether all were passed over."""
+        """Whether all attempts were passed over."""
         return not self._turns
 
     def first(self, total: Resource) -> Turn[AttemptT]:
-        """The next in turn; ``total`` is the cluster's resources."""
+        """The next turn; ``total`` is the cluster's resources."""
         if len(self._turns) == 1:
             return self._turns[0]
         leaf = self._leaf
@@ -450,7 +453,7 @@ class _Line(Generic[AttemptT]):
         self._fill(turn.rest)
 
     def _fill(self, rest: Iterator[AttemptT]) -> None:
-        """Add all attempts at once where shares decide, else one."""
+        """Add all attempts at once if shares decide, else the next one."""
         for attempt in rest:
             groups: deque[Group] = deque(attempt.guaranteed_asks.groups())
             self._turns.append(Turn(self._leaf, attempt, groups, self._active, rest))
@@ -459,10 +462,11 @@ class _Line(Generic[AttemptT]):
 
 
 class Turns(Generic[AttemptT]):
-    """One round of assignment: the order in which asks are looked at, until each was served or passed over.
+    """One round of assignment: the order in which asks are examined, until each was served or passed over.
 
-    At every level queues go first whose next container stays within their capacity (of these, those for which others
-    were preempted), then the one that uses the least of its share; then the next user, and application of its order.
+    At every level, queues whose next container stays within their capacity go first. Among these, queues for which
+    containers were preempted go first, then the queue that uses the least of its share. Within the queue, its order of
+    users and applications decides.
     """
 
     def __init__(self, tree: QueueTree[AttemptT]) -> None:
@@ -481,7 +485,7 @@ class Turns(Generic[AttemptT]):
                 queue.owed = any(child.owed for child in queue.children)
 
     def next(self) -> Turn[AttemptT] | None:
-        """The next attempt and its asks; None when all were served or passed over."""
+        """The next attempt and its asks; None if all were served or passed over."""
         while (line := self._pick(self._tree.root)) is not None:
             turn = line.first(self._tree.total)
             while turn.groups and not turn.groups[0]:
@@ -494,7 +498,7 @@ class Turns(Generic[AttemptT]):
         return None
 
     def limited(self, turn: Turn[AttemptT], patience: int) -> None:
-        """Pass over an ask whose queue is full. Once ``patience`` later asks were served, its queue waits for it."""
+        """Pass over an ask whose queue is full. After ``patience`` later asks were served, its queue waits for it."""
         ask = turn.ask
         turn.pass_over()
         if ask.overtaken >= patience:
@@ -503,7 +507,7 @@ class Turns(Generic[AttemptT]):
             self._limited.setdefault(turn.leaf.path, []).append(ask)
 
     def served(self, turn: Turn[AttemptT]) -> None:
-        """Count an ask that was served: it has overtaken those that the queue's limit keeps waiting."""
+        """Count a served ask: it has overtaken the asks that the queue's limit keeps waiting."""
         for ask in self._limited.get(turn.leaf.path, ()):
             ask.overtaken += 1
 

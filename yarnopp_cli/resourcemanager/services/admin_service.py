@@ -1,7 +1,7 @@
 """Calls of administrators: drain and resize nodes (YARN's ``AdminService``).
 
-A draining node is DECOMMISSIONING: nothing is scheduled on it, and its containers continue. When it is empty, it is
-DECOMMISSIONED. Unlike in YARN, its process keeps running, and it can be resumed at once.
+A draining node is DECOMMISSIONING: no container is scheduled on it, and its containers continue. When it is empty, it
+is DECOMMISSIONED. Unlike in YARN, its process keeps running, and it can be resumed at once.
 
 Decisions: drain-keeps-process.
 """
@@ -27,14 +27,14 @@ DRAINED_TEXT = "its node is being drained"
 
 
 class AdminService:
-    """Answers administrators; ``check`` at the end of each step notices nodes that are empty now."""
+    """Answers administrators. ``check`` notices empty draining nodes at the end of each step."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._rm = context
         self._ledger = ledger
 
     def drain(self, request: admin.DrainNodesRequest) -> admin.NodesResponse:
-        """Begin to drain nodes; draining one again only resets its time."""
+        """Begin to drain nodes; a repeated call only resets the time."""
         nodes = [self._present(node_id, "cannot be drained") for node_id in request.node_ids]
         containers = sum(len(node.containers) for node in nodes)
         for node in () if request.dry_run else nodes:
@@ -44,7 +44,7 @@ class AdminService:
     def _answer(
         self, nodes: list[RMNode], as_if: NodeState | None, containers: int = 0
     ) -> admin.NodesResponse:
-        """The nodes as they are; with ``as_if`` as they would be."""
+        """The reports of the nodes; with ``as_if``, as if they were in this state."""
         reports = map(self._rm.node_report, nodes)
         return admin.NodesResponse(
             tuple(replace(one, state=as_if or one.state) for one in reports), containers
@@ -65,14 +65,14 @@ class AdminService:
             self._rm.deadlines.set(Due(DueKind.DRAIN, node.node_id), self._rm.now + timeout_ms / 1000)
 
     def drain_is_over(self, node_id: str) -> None:
-        """A draining node's containers have had their time."""
+        """The time for the containers of a draining node has passed."""
         if (node := self._rm.draining.get(node_id)) is not None:
             for container in list(node.containers.values()):
                 cause = Cause(CauseKind.NODE_DRAINED)
                 self._ledger.end_at_node(container, cause, f"Container ended: {DRAINED_TEXT}")
 
     def check(self) -> None:
-        """Nodes that were to be drained and have nothing left are DECOMMISSIONED."""
+        """Draining nodes without containers become DECOMMISSIONED."""
         for node in [one for one in self._rm.draining.values() if not one.containers]:
             del self._rm.draining[node.node_id]
             self._rm.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
@@ -83,7 +83,7 @@ class AdminService:
                 self._rm.nodes_changed(node)
 
     def resume(self, request: admin.ResumeNodesRequest) -> admin.NodesResponse:
-        """Use drained nodes again; one that is in use is left as it is."""
+        """Resume drained nodes; a node in use stays as it is."""
         start = "yopp nm start {port}"
         nodes = [self._present(node_id, "cannot be resumed", start) for node_id in request.node_ids]
         for node in () if request.dry_run else nodes:
@@ -105,7 +105,7 @@ class AdminService:
         self._rm.nodes_changed(node)
 
     def resize(self, request: admin.UpdateNodeResourceRequest) -> admin.NodesResponse:
-        """Give nodes other sizes: all of them, or none."""
+        """Change the sizes of nodes: of all of them, or of none if one cannot be changed."""
         sizes = {name: self._possible(name, size) for name, size in request.sizes.items()}
         before = {node.node_id: node.total for node in self._rm.nodes.values() if node.state not in GONE}
         warnings: tuple[str, ...] = ()
@@ -123,8 +123,8 @@ class AdminService:
         return admin.NodesResponse(tuple(reports), warnings=warnings)
 
     def _possible(self, node_id: str, size: Resource) -> Resource:
-        """The new size of a node, with its countable resources where the request has none. Raises YoppError for a node
-        that is not there, and for a size that no node can have."""
+        """The new size of a node; countable resources that the request does not name are unchanged. Raises YoppError
+        for an unknown node and for an impossible size."""
         node = self._present(node_id, "cannot be resized")
         if not size.others:
             size = replace(size, others=node.total.others)
@@ -157,7 +157,8 @@ class AdminService:
             self._rm.scheduler.add_node(node)
             self._rm.changes.guaranteed = True
         node.resized = True
-        node.answer_due = node.held is not None  # else the next heartbeat's answer says it
+        # Otherwise the answer to the next heartbeat carries the new size.
+        node.answer_due = node.held is not None
         self._rm.monitor.refresh(node.load)
         self._rm.news_for_node(node)
         self._rm.nodes_changed(node)

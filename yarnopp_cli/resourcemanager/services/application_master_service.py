@@ -1,7 +1,7 @@
 """Calls of masters: registration, allocation, unregistration (YARN's ``ApplicationMasterService``).
 
-An allocate call is a master's heartbeat and its asks. It may be held until there is news; a newer one of
-the same master answers the older at once, without news.
+An allocate call is a master's heartbeat and its asks. It may be held until there is news; a newer call of the same
+master makes the RM answer the older call at once, without news.
 
 Decisions: refuse-the-impossible.
 """
@@ -42,7 +42,7 @@ from ..entities import HOSTED, MOST_NUMBERED, HeldCall, RMApp, RMAppAttempt
 from ..lives import AttemptState, Phase
 
 KNOWN_ABOVE = 64
-"""Attempts beyond twice the living ones from which on those that have ended are forgotten."""
+"""Ended attempts are forgotten if more than this number, plus twice the number of live ones, are remembered."""
 
 
 class ApplicationMasterService:
@@ -69,11 +69,12 @@ class ApplicationMasterService:
     def register(
         self, call: CallReceived, request: master.RegisterApplicationMasterRequest
     ) -> master.RegisterApplicationMasterResponse:
-        """The master of an attempt is there."""
+        """Register the master of an attempt."""
         attempt = self._attempt(request.attempt_id, request.token)
         earlier = {ContainerId.parse(name): node_id for name, node_id in request.earlier.items()}
         again = attempt.state is AttemptState.RUNNING
-        # Over another connection, and before it has said anything else: the first answer was lost with its connection.
+        # A repeated registration over another connection, before any other call: the first answer was lost with its
+        # connection.
         repeats = not attempt.has_called and call.connection_id != attempt.connection_id
         if again and not attempt.app.recovered and not repeats:
             raise InvalidStateError(f"the master of {attempt.app.id} is registered already")
@@ -100,13 +101,13 @@ class ApplicationMasterService:
         )
 
     def _elapsed_ms(self, attempt: RMAppAttempt) -> int:
-        """How long ago the application began, for an attempt that is not its first."""
+        """The time since the application began, for an attempt that is not its first."""
         app = attempt.app
         return 0 if attempt is app.attempts[0] else max(0, self._rm.now_ms - app.timed_from_ms)
 
     def _ended_well(self, attempt: RMAppAttempt) -> tuple[str, ...]:
-        """The containers of earlier attempts that ended with 0: those of which their masters were not told, and, as
-        their masters may not have written that down, others that are still remembered.
+        """Containers of earlier attempts that ended with exit code 0: those whose end was not reported to a master,
+        and, because the masters may not have written the other ends down, all that the RM still remembers.
         """
         if attempt is attempt.app.attempts[0]:
             return ()
@@ -123,7 +124,7 @@ class ApplicationMasterService:
     def register_distributed(
         self, call: CallReceived, request: distributed.RegisterDistributedSchedulingAMRequest
     ) -> distributed.RegisterDistributedSchedulingAMResponse:
-        """The same by way of its node's DistributedScheduler."""
+        """Register a master through its node's DistributedScheduler."""
         self._check_distributed()
         response = self.register(call, request.request)
         return distributed.RegisterDistributedSchedulingAMResponse(
@@ -147,11 +148,11 @@ class ApplicationMasterService:
     def finish(
         self, request: master.FinishApplicationMasterRequest
     ) -> master.FinishApplicationMasterResponse:
-        """The job has ended. Saying so again does no harm."""
+        """The master reports the end of the job. A repeated call does no harm."""
         attempt = self._attempt(request.attempt_id, request.token)
         if not attempt.app.ended:
             if attempt.app.recovered and attempt.awaits_master and attempt.state is not AttemptState.RUNNING:
-                self._manager.registered(attempt)  # it was, in the RM's earlier life
+                self._manager.registered(attempt)  # The master had registered with a previous RM process.
             if attempt.state is not AttemptState.RUNNING:
                 raise InvalidStateError(
                     f"the master of {attempt.id} is not registered", because=f"it is {attempt.state.value}"
@@ -175,9 +176,9 @@ class ApplicationMasterService:
         *,
         remote: tuple[Container, ...] | None = None,
     ) -> None:
-        """A master's heartbeat and asks. All asks are checked before any is taken.
+        """A master's heartbeat and asks. All asks are checked before any is accepted.
 
-        ``remote`` are containers that its node's DistributedScheduler allocated; None without one.
+        ``remote`` are containers that its node's DistributedScheduler allocated; None without a DistributedScheduler.
         """
         attempt = self._attempt(request.attempt_id, request.token)
         held = HeldCall(call.call_id, request.response_id, remote is not None)
@@ -191,7 +192,7 @@ class ApplicationMasterService:
         connection_id: int = HOSTED,
         remote: tuple[Container, ...] | None = None,
     ) -> None:
-        """The same of the master of ``attempt``, which is known to speak for it."""
+        """Answer an allocate call of the master of ``attempt``, whose identity is proven."""
         app = attempt.app
         self._supersede(attempt)
         if attempt.ended or attempt.state is AttemptState.FINISHING:
@@ -233,7 +234,8 @@ class ApplicationMasterService:
         if request.updates:
             self._updates.request(attempt, request.updates)
         if attempt.opportunistic_asks.outstanding:
-            bounded = self._rm.settings.max_allocations_per_heartbeat > 0  # this call gives it new turns
+            # Each call starts a new count of allocations.
+            bounded = self._rm.settings.max_allocations_per_heartbeat > 0
             known = attempt.id in self._rm.opportunistic_waiting
             self._rm.opportunistic_waiting.add(attempt)
             contended = self._rm.opportunistic_waiting.contended
@@ -245,7 +247,8 @@ class ApplicationMasterService:
     # -- liveness --------------------------------------------------------------------------------------------
 
     def connection_lost(self, connection_id: int) -> None:
-        """A client that hosts its master has gone, or will come again within the grace."""
+        """The connection of a client that runs its master was lost: the client may reconnect within the grace
+        period."""
         for app in list(self._rm.live.values()):
             attempt = app.attempt
             if attempt.connection_id != connection_id:
@@ -258,14 +261,15 @@ class ApplicationMasterService:
                 self._rm.await_client(app.id)
 
     def client_gone(self, application_id: str) -> None:
-        """The grace of a lost client has passed."""
+        """The grace period of a lost client has passed."""
         app = self._rm.live.get(application_id)
         if app is not None and not app.ended:
             why = "it was a foreground job" if app.hosted else f"the master of {app.id} ran in it"
             self._manager.fail_attempt(app.attempt, f"its client is gone: {why}")
 
     def expired(self, attempt_id: str) -> None:
-        """A master's liveness deadline has come: it has failed if it has really been silent so long."""
+        """The liveness deadline of a master has come: the attempt fails if the master was silent for the whole
+        interval."""
         attempt = self._current(attempt_id)
         if attempt is None or not attempt.awaits_master:
             return
@@ -279,7 +283,7 @@ class ApplicationMasterService:
     # -- answers ---------------------------------------------------------------------------------------------
 
     def answer(self, attempt: RMAppAttempt) -> None:
-        """Answer the held call of ``attempt`` if there is a reason to."""
+        """Answer the held call of ``attempt`` if there is news."""
         held = attempt.held
         if held is None or not (attempt.answer_due or attempt.has_news()):
             return
@@ -316,7 +320,7 @@ class ApplicationMasterService:
             self.answer(attempt)
 
     def _supersede(self, attempt: RMAppAttempt) -> None:
-        """Answer the held call without news: its number is that of the last answer the master has."""
+        """Answer the held call without news: its number is the number of the last answer that the master has."""
         if attempt.held is not None:
             response = master.AllocateResponse(attempt.last_number(attempt.held))
             self._rm.reply_to_master(attempt.held, response)
@@ -325,7 +329,7 @@ class ApplicationMasterService:
     # -- asks ------------------------------------------------------------------------------------------------
 
     def _check(self, request: master.AllocateRequest, attempt: RMAppAttempt) -> list[Resource]:
-        """The normalised size of each ask. Raises what is wrong with any of them."""
+        """The normalised size of each ask. Raises the first error of any ask."""
         scheduler = self._rm.scheduler
         node_sizes = scheduler.node_sizes.keys()
         sizes = [check_request(ask, self._rm.settings, node_sizes) for ask in request.asks]
@@ -342,7 +346,7 @@ class ApplicationMasterService:
         return sizes
 
     def _check_place(self, names: Sequence[str], size: Resource) -> None:
-        """An ask that only these places will do for is refused if none exists or all are too small."""
+        """Refuse an ask for certain places only if none of the places exists or all are too small."""
         nodes = self._rm.scheduler.nodes.values()
         if not nodes:
             return
@@ -362,9 +366,7 @@ class ApplicationMasterService:
             )
 
     def refuse_hopeless(self) -> None:
-        """Report accepted requests that no present node can ever serve to their masters, which would wait forever
-        otherwise.
-        """
+        """Report requests that no present node can ever serve to their masters, which would wait for ever otherwise."""
         if not self._rm.scheduler.nodes:
             return
         for app in list(self._rm.live.values()):
@@ -407,7 +409,7 @@ class ApplicationMasterService:
         return None
 
     def _assign(self, app: RMApp, tasks: Sequence[TaskAssignment]) -> None:
-        """Note which containers are for which tasks, as their master says."""
+        """Note the tasks of containers, as their master reports them."""
         for one in tasks:
             container = self._rm.find_container(one.container_id)
             if container is not None and container.app is app and -1 <= one.index < MOST_NUMBERED:
@@ -419,7 +421,7 @@ class ApplicationMasterService:
     def _take_asks(
         self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]
     ) -> None:
-        """Take asks in, less what was allocated for them in answers that the master had not received."""
+        """Accept asks, minus the containers allocated for them in answers that the master had not received."""
         if not asks:
             return
         unknown: Counter[tuple[ExecutionType, AskKey]] = Counter(
@@ -442,17 +444,17 @@ class ApplicationMasterService:
             container.released = True
             self._ledger.end_at_node(container, Cause(CauseKind.RELEASED), RELEASED)
 
-    # -- who speaks ------------------------------------------------------------------------------------------
+    # -- identity --------------------------------------------------------------------------------------------
 
     def _attempt(self, attempt_id: str, token: Token) -> RMAppAttempt:
         known = self._known.get(attempt_id)
         if known is not None and not known.ended and _is_same(token, known.token):
-            return known  # it has shown it before, and it does not expire
+            return known  # The attempt has proven its token before, and the token does not expire.
         self._known.pop(attempt_id, None)
         return self._proven(attempt_id, token)
 
     def _proven(self, attempt_id: str, token: Token) -> RMAppAttempt:
-        """The attempt that this token speaks for, found the long way."""
+        """The attempt that the token belongs to, after a full check of the token."""
         application_id = ApplicationAttemptId.parse(attempt_id).application_id
         if application_id.cluster_timestamp != self._rm.identity.cluster_timestamp:
             raise ApplicationNotFoundError(
@@ -468,7 +470,7 @@ class ApplicationMasterService:
             if attempt.id == attempt_id:
                 if not attempt.ended and _is_same(token, attempt.token):
                     if len(self._known) > KNOWN_ABOVE + 2 * len(self._rm.live):
-                        self._known.clear()  # of attempts that ended without another call
+                        self._known.clear()  # Attempts that ended without another call.
                     self._known[attempt_id] = attempt
                 return attempt
         raise ApplicationNotFoundError(f"Application attempt {attempt_id} doesn't exist in the RM")
@@ -485,7 +487,7 @@ class ApplicationMasterService:
 
 
 def _is_same(token: Token, made: Token) -> bool:
-    """Whether a token is the one that was made."""
+    """Whether two tokens are equal."""
     shown = token.password.encode("utf-8", "surrogatepass")
     same = token.kind == made.kind and token.identifier == made.identifier
     return hmac.compare_digest(shown, made.password.encode()) and same

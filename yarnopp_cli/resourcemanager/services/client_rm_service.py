@@ -1,6 +1,6 @@
 """Calls of clients: submission, kill, lists, waits (YARN's ``ClientRMService``).
 
-Waits are held until they are satisfied or their time has passed.
+A waiting call is held until its condition is fulfilled or its time has passed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from ..waits import Waits
 from .queue_service import QueueService
 
 MAX_PROMISED = 1000
-"""How many ids may be given out and not used yet; the oldest lapses."""
+"""The number of unused ids that may be given out; above it, the oldest lapses."""
 LONGEST_TAG = 100
 
 _DECIDE = "`yopp up --adopt` lets them run to their end, `yopp up --end` ends them"
 
 
 class ClientRMService:
-    """Answers clients; ``waits`` are those that wait for applications or nodes."""
+    """Answers clients; ``waits`` are their waiting calls for applications or nodes."""
 
     def __init__(
         self, context: RMContext, ledger: ContainerLedger, manager: RMAppManager, queues: QueueService
@@ -57,7 +57,7 @@ class ClientRMService:
     # -- submission and kill ---------------------------------------------------------------------------------
 
     def get_new_application(self, _: client.GetNewApplicationRequest) -> client.GetNewApplicationResponse:
-        """A fresh id, and the cluster in short."""
+        """A new id, and a summary of the cluster."""
         self._refuse_if_ending()
         application_id = str(self._next_id())
         self._promised[application_id] = None
@@ -68,7 +68,7 @@ class ClientRMService:
     def submit(
         self, call: CallReceived, request: job_protocol.SubmitApplicationRequest
     ) -> job_protocol.SubmitApplicationResponse:
-        """Take an application in. Submitting the same one again, by its id or its key, gives the same answer."""
+        """Accept an application. A repeated submission, with the same id or key, gets the same answer."""
         app = self.take_in(call, request.context)
         tells = app.unmanaged and not app.hosted
         return self.submitted(app, app.attempt.id if tells else "", app.attempt.token if tells else None)
@@ -88,8 +88,10 @@ class ClientRMService:
     def take_in(
         self, call: CallReceived, submission: ApplicationSubmissionContext, job: JobSpec | None = None
     ) -> RMApp:
-        """The application that is submitted, or was by this very user, in whatever state that is (as in YARN). ``job``
-        is what its master does, if that is hosted. Raises YoppError.
+        """The application of a submission: a new one, or the one that this user submitted before, in whatever state
+        (as in YARN).
+
+        ``job`` is the job of its master, if the master is hosted. Raises YoppError.
         """
         if not call.user:
             raise AccessDeniedError(
@@ -134,8 +136,8 @@ class ClientRMService:
         return self._manager.submit(application_id, submission, user, connection_id, leaf, hosted=hosted)
 
     def _is_earlier(self, submission: ApplicationSubmissionContext) -> bool:
-        """Whether its id may have been given out in an earlier life of the RM: as that wrote it, as another spelling
-        would be another application's."""
+        """Whether its id may have been given out by a previous RM process. Only the canonical spelling counts: another
+        spelling would be another application's id."""
         text, record = submission.application_id, ApplicationId.parse(submission.application_id)
         given = ApplicationId(self._rm.identity.cluster_timestamp, record.id)
         return text == str(given) and 1 <= record.id <= self._rm.recovered_applications
@@ -158,8 +160,8 @@ class ClientRMService:
         check_label(submission.node_label_expression, scheduler.label_sets(), what=what)
 
     def _check_tasks(self, job: JobSpec, leaf: LeafQueue[RMAppAttempt]) -> None:
-        """Refuse tasks that no node can ever hold, before the job has an id. Its master would only be refused later,
-        and nobody sees that of a detached job."""
+        """Refuse tasks that no node can ever hold before the job has an id. Otherwise its master would be refused
+        later, which the user of a detached job does not see."""
         for task in {(one.resource, one.execution_type) for phase in job.phases for one in phase.tasks}:
             size = check_size(task[0], self._rm.settings, self._rm.scheduler.node_sizes.keys())
             if task[1] is ExecutionType.GUARANTEED:
@@ -176,7 +178,7 @@ class ClientRMService:
             )
 
     def kill(self, call: CallReceived, request: client.KillApplicationRequest) -> client.ApplicationResponse:
-        """End an application; one that has ended stays as it is."""
+        """End an application; an ended application stays as it is."""
         app = self._rm.application(request.application_id)
         who = call.user or "a user"
         self._manager.kill(app, request.diagnostics or f"Application killed by {who}.")
@@ -185,7 +187,7 @@ class ClientRMService:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def limit_lifetime(self, request: client.UpdateApplicationTimeoutsRequest) -> client.ApplicationResponse:
-        """Another end of its lifetime."""
+        """Change the end of an application's lifetime."""
         app, expires_ms = self._rm.application(request.application_id), max(0, request.expires_at_ms)
         self._rm.check_living(app)
         moment = self._rm.moment(expires_ms)
@@ -207,7 +209,7 @@ class ClientRMService:
         return replace(answer, application=replace(answer.application, timeout_at_ms=expires_ms))
 
     def set_tags(self, request: client.UpdateApplicationTagsRequest) -> client.ApplicationResponse:
-        """Other tags (no call of YARN's, which takes them at submission only)."""
+        """Change the tags of an application (YARN has no such call: it accepts tags only at submission)."""
         app = self._rm.application(request.application_id)
         self._rm.check_living(app)
         tags = tuple(dict.fromkeys(request.tags))
@@ -261,7 +263,8 @@ class ClientRMService:
         return client.GetClusterNodesResponse(tuple(map(self._rm.node_report, nodes)))
 
     def get_containers(self, request: client.GetContainersRequest) -> client.GetContainersResponse:
-        """Containers by filter, in order of allocation; those asked for by id are shown even if ended."""
+        """Containers by filter, in order of allocation; containers that are requested by id are included even if they
+        have ended."""
         if request.container_ids:
             found = list(map(self._rm.container, request.container_ids))
         else:
@@ -280,7 +283,7 @@ class ClientRMService:
         return client.GetContainersResponse(tuple(map(container_report, found)))
 
     def get_figures(self, _: GetSchedulerFiguresRequest) -> GetSchedulerFiguresResponse:
-        """Counters beside the reports."""
+        """The RM's counters."""
         pending = total_of(
             ask.resource * ask.outstanding
             for app in self._rm.live.values()
@@ -290,7 +293,7 @@ class ClientRMService:
         return self._rm.metrics.figures(pending, self._ledger.assigned.last(self._rm.now))
 
     def info(self, _: client.GetClusterInfoRequest | None = None) -> ClusterInfo:
-        """The cluster in short."""
+        """A summary of the cluster."""
         identity, scheduler = self._rm.identity, self._rm.scheduler
         nodes = self._rm.nodes.values()
         live = [app for app in self._rm.live.values() if not app.ended]
@@ -327,7 +330,7 @@ class ClientRMService:
     def wait_for_nodes(
         self, call: CallReceived, request: client.WaitForNodesRequest
     ) -> client.WaitForNodesResponse | None:
-        """Answer when this number of nodes is ready, or its time has expired."""
+        """Answer when this number of nodes is ready, or the time has passed."""
 
         def answer(final: bool) -> client.WaitForNodesResponse | None:
             nodes = self._rm.nodes.values()
@@ -341,13 +344,13 @@ class ClientRMService:
     def wait_for_applications(
         self, call: CallReceived, request: client.WaitForApplicationsRequest
     ) -> client.WaitForApplicationsResponse | None:
-        """Answer once the applications are as far, or its time has passed."""
+        """Answer when the applications are in one of the requested states, or the time has passed."""
         for application_id in request.application_ids:
             self._rm.application(application_id)
 
         def answer(final: bool) -> client.WaitForApplicationsResponse | None:
             apps = list(map(self._rm.applications.get, request.application_ids))
-            # One that has left the history meanwhile has ended.
+            # An application that has left the history meanwhile has ended.
             reached = [app is None or has_reached(app.state, request.states) for app in apps]
             satisfied = any(reached) if request.any and reached else all(reached)
             if not (satisfied or final):
@@ -359,7 +362,7 @@ class ClientRMService:
 
 
 def _check_tags(tags: tuple[str, ...]) -> None:
-    """YARN's bounds of tags (``ApplicationSubmissionContextPBImpl``). Raises InvalidStateError."""
+    """Check YARN's limits of tags (``ApplicationSubmissionContextPBImpl``). Raises InvalidStateError."""
     problem = ""
     if len(tags) > MOST_TAGS:
         problem = f"there are {len(tags)}; at most {MOST_TAGS} are allowed"

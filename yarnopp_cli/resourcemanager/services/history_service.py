@@ -1,7 +1,7 @@
 """Events: returned to callers, at once or when there are any (``getEvents``), and stored for ended jobs.
 
-The ring of events forgets; what was kept of an application is read by ``yopp report`` when the cluster has long ended.
-Writes nothing itself: keeping is the daemon's.
+The ring of events is bounded; ``yopp report`` reads the stored events of an application, also after the end of the
+cluster. The daemon writes the files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..reports import application_report
 from ..waits import Waits
 
 MAX_LIMIT = 10_000
-"""Events in one answer, at most."""
+"""The maximum number of events in one answer."""
 
 
 class HistoryService:
-    """``check`` and ``keep`` at the end of each step."""
+    """Answers ``getEvents``. ``check`` and ``keep`` run at the end of each step."""
 
     def __init__(self, context: RMContext) -> None:
         self._rm = context
@@ -46,7 +46,7 @@ class HistoryService:
         return self.waits.answer(call, answer, request.wait_ms)
 
     def daemon_died(self, told: DaemonRestarted | DaemonGivenUp) -> None:
-        """A daemon of this cluster died, and another has started it again, or has given up."""
+        """A daemon of this cluster has died; another daemon has restarted it, or has given up."""
         port = told.name.removeprefix("nm-")
         node = next((name for name in self._rm.nodes if name.rpartition(":")[2] == port), "")
         words = {"daemon": told.name, "by": f"by {told.by}"}
@@ -59,14 +59,14 @@ class HistoryService:
         self._rm.history.add(kind, node=node, words=words, numbers={"tries": told.tries}, why=why)
 
     def check(self) -> None:
-        """Answer those whose event has come; all of them where the cluster ends."""
+        """Answer the callers whose events have come, and all callers if the cluster ends."""
         last = self._rm.history.last
         if last != self._served or self._rm.ending:
             self._served = last
             self.waits.check()
 
     def fresh(self) -> list[KeepEvents]:
-        """The events of this step, where they are written down."""
+        """The events of this step, if events are stored."""
         history = self._rm.history
         if not history.fresh:
             return []
@@ -74,8 +74,8 @@ class HistoryService:
         return [KeepEvents(events)]
 
     def keep(self, *, everything: bool) -> list[KeepHistory]:
-        """What is to be kept now: applications that have ended, and their containers too; or ``everything`` that is
-        left, whatever is missing of it.
+        """The histories that are to be stored now: of applications that have ended with all their containers, or of
+        all applications with ``everything``.
         """
         retired = self._rm.retired
         if not retired and not everything:
@@ -89,8 +89,8 @@ class HistoryService:
         wanted = settings.retained_histories > 0 and settings.event_history_size > 0
         kept = [KeepHistory(self._history(app), self._ended_before(app)) for app in ready] if wanted else []
         for app in ready:
-            self._rm.task_books.pop(app.id, None)  # what was kept is read from there
-            self._rm.changes.lives[app.id] = app  # that it is kept is written
+            self._rm.task_books.pop(app.id, None)  # From now on the stored file is read.
+            self._rm.changes.lives[app.id] = app  # Record that the history is stored.
         return kept
 
     def _ended_before(self, app: RMApp) -> bool:

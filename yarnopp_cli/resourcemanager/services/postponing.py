@@ -1,4 +1,5 @@
-"""Begins what is to begin later, or ends it before it has begun; ends what has a deadline. ``postponed.py`` decides."""
+"""Begins postponed applications, or ends them before they have begun; ends applications at their deadlines.
+``postponed.py`` decides."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ..postponed import UNKNOWN, judge
 
 
 class Postponed:
-    """Begins or ends what is to begin later, as ``judge`` says."""
+    """Begins or ends postponed applications, as ``judge`` decides."""
 
     def __init__(self, context: RMContext, manager: RMAppManager, hosting: HostedMasters) -> None:
         self._rm = context
@@ -25,7 +26,7 @@ class Postponed:
         self._hosting = hosting
 
     def consider(self, app: RMApp) -> None:
-        """Let it begin, end it, or let it wait on."""
+        """Begin a postponed application, end it, or let it wait."""
         if app.ended:
             self._hosting.never_began(app)
             return
@@ -50,12 +51,12 @@ class Postponed:
         self._hosting.postponed(app, f"{app.id} has not begun: it {waits}.")
 
     def time_has_come(self, application_id: str) -> None:
-        """Let an application begin whose time has come, if it waits for nothing else."""
+        """The begin time of an application has come: begin it if it waits for nothing else."""
         if (app := self._rm.postponed.get(application_id)) is not None:
             self._rm.changes.postponed.append(app)
 
     def deadline_passed(self, application_id: str) -> None:
-        """End an application whose deadline has passed."""
+        """The deadline of an application has passed: end it."""
         app = self._rm.live.get(application_id)
         if app is None or app.ended:
             return
@@ -66,7 +67,7 @@ class Postponed:
             self._manager.kill(app, f"It was ended: {reason}.", EXIT_TIMEOUT)
 
     def _how_ended(self, application_id: str) -> str:
-        # One that is forgotten in the very step in which it ends is among the retired ones until the end of that.
+        # An application that is forgotten in the step of its end is among the retired ones until the end of the step.
         app = self._rm.applications.get(application_id) or self._rm.retired.get(application_id)
         if app is None:
             return UNKNOWN

@@ -1,4 +1,4 @@
-"""What people ask about queues: where an application goes, what queues have, moves, priorities, new queues.
+"""Calls about queues: placement of applications, reports, moves, priorities, new queues.
 
 YARN's ``QueuePlacementManager`` and the parts of ``CapacityScheduler`` and ``ClientRMService`` that change queues.
 """
@@ -27,7 +27,8 @@ QueueReader = Callable[
     [Mapping[str, str], CapacitySchedulerSettings],
     tuple[QueueSettings, CapacitySchedulerSettings, dict[str, str]],
 ]
-"""Makes settings of properties: the queues, what holds for all of them, and the properties that are not default."""
+"""Makes settings from properties: the queues, the settings common to all queues, and the properties that are not
+default."""
 
 _PREFIX = "yarn.scheduler.capacity."
 
@@ -36,7 +37,7 @@ MOST_PRIORITY = 1_000_000
 
 
 class QueueService:
-    """Changes which queue applications are in, and which queues there are; reports both."""
+    """Changes queues and the queues of applications; reports queues."""
 
     def __init__(self, context: RMContext, read: QueueReader | None = None) -> None:
         self._rm = context
@@ -48,10 +49,10 @@ class QueueService:
     def place(
         self, submission: ApplicationSubmissionContext, user: str, *, privileged: bool, guest: bool
     ) -> tuple[LeafQueue[RMAppAttempt], ApplicationSubmissionContext]:
-        """The queue an application goes to, and what it asked for with that queue's name and defaults.
+        """The queue of a new application, and its submission with the name and the defaults of this queue.
 
-        ``privileged`` callers are under no ACL; ``guest`` ones submit to another's cluster. Raises RemoteError for a
-        queue that does not exist, is not a leaf, takes none, or is full.
+        No ACL applies to ``privileged`` callers; ``guest`` callers submit to another user's cluster. Raises
+        RemoteError for a queue that does not exist, is not a leaf, is stopped, or is full.
         """
         leaf = self._leaf(self._mapped(submission.queue, user))
         self._check_entry(leaf, user, privileged=privileged)
@@ -66,7 +67,7 @@ class QueueService:
         return leaf, replace(submission, queue=leaf.label, timeout_ms=timeout, priority=priority)
 
     def _mapped(self, queue: str, user: str) -> str:
-        """The queue by the mappings, where these have a say."""
+        """The queue by the mapping rules, if one applies."""
         if queue not in ("", DEFAULT_QUEUE) and not self._rm.capacity.queue_mappings_override:
             return queue
         for name, target in self._mappings:
@@ -75,7 +76,7 @@ class QueueService:
         return queue or DEFAULT_QUEUE
 
     def _queue(self, name: str) -> Queue:
-        """The queue of that name or path. Raises RemoteError, with the nearest name, if there is none."""
+        """The queue with this name or path. Raises RemoteError, with the nearest name, if there is none."""
         tree = self._rm.scheduler.queues
         if (found := tree.find(name)) is not None:
             return found
@@ -89,14 +90,15 @@ class QueueService:
         )
 
     def home_of(self, name: str) -> tuple[LeafQueue[RMAppAttempt], bool]:
-        """The queue of an application of an earlier life of the RM; any other, and True, if there is none any more."""
+        """The queue of an application from a previous RM process; any other queue, and True, if that queue does not
+        exist any more."""
         try:
             return self._leaf(name), False
         except RemoteError:
             return next(iter(self._rm.scheduler.queues.leaves.values())), True
 
     def _leaf(self, name: str) -> LeafQueue[RMAppAttempt]:
-        """The queue of that name, if applications may be in it. Raises RemoteError."""
+        """The leaf queue with this name. Raises RemoteError if there is none."""
         found = self._queue(name)
         if isinstance(found, LeafQueue):
             return found
@@ -109,11 +111,11 @@ class QueueService:
         )
 
     def _check_entry(self, leaf: LeafQueue[RMAppAttempt], user: str, *, privileged: bool) -> None:
-        """Raise what stands against one more application of ``user`` in a queue."""
+        """Raise RemoteError if ``user`` may not add another application to the queue."""
         if leaf.stopped:
             raise InvalidStateError(
                 f"queue {leaf.path} is STOPPED",
-                because="the configuration sets its state, or that of a queue above it",
+                because="the configuration stops it or a queue above it",
                 hint="yopp queue list",
             )
         if not privileged and not self._allowed(leaf, user, administer=False):
@@ -135,12 +137,12 @@ class QueueService:
             )
 
     def _maximum_applications(self, leaf: LeafQueue[RMAppAttempt]) -> int:
-        """How many applications may live in a queue: its own number, or its share of the scheduler's."""
+        """The maximum number of live applications in a queue: its own property, or its share of the scheduler's."""
         own = leaf.settings.maximum_applications
         return own if own >= 0 else max(1, int(self._rm.capacity.maximum_applications * leaf.share))
 
     def _allowed(self, leaf: LeafQueue[RMAppAttempt], user: str, *, administer: bool) -> bool:
-        """Whether the ACL of the queue or of one above it names a user."""
+        """Whether the ACL of the queue or of a queue above it names the user."""
         acls = (
             queue.settings.administrators if administer else queue.settings.submitters
             for queue in leaf.line()
@@ -150,7 +152,7 @@ class QueueService:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def move(self, call: CallReceived, request: client.MoveApplicationRequest) -> client.ApplicationResponse:
-        """Put a living application into another queue, with all that it has. Raises RemoteError."""
+        """Move a live application to another queue, with all its containers. Raises RemoteError."""
         app, leaf = self._rm.application(request.application_id), self._leaf(request.queue)
         self._rm.check_living(app)
         if leaf is not app.leaf:
@@ -162,8 +164,9 @@ class QueueService:
         return self._rm.change_submission(app, dry_run=request.dry_run, queue=leaf.label)
 
     def _capped(self, leaf: LeafQueue[RMAppAttempt], asked: int, *, guest: str = "") -> int:
-        """A priority as it is taken, 0 for the queue's own: no higher than the cluster's highest. That of ``guest``, a
-        user who submits to another's cluster, is no higher than the queue, or one above it, lets it be."""
+        """The effective priority of an application: at most the highest of the cluster; 0 stands for the queue's
+        default. A ``guest``, a user who submits to another user's cluster, gets at most the maximum of the queue and
+        of the queues above it."""
         default = most = leaf.settings.default_application_priority
         if not guest:
             return min(asked or default, self._rm.settings.max_application_priority)
@@ -177,7 +180,7 @@ class QueueService:
     def prioritise(
         self, call: CallReceived, request: client.UpdateApplicationPriorityRequest
     ) -> client.ApplicationResponse:
-        """Give a living application another priority: a larger number is served first. Raises RemoteError."""
+        """Give a live application another priority: a larger number is served first. Raises RemoteError."""
         app = self._rm.application(request.application_id)
         self._rm.check_living(app)
         if not 0 <= request.priority <= MOST_PRIORITY:
@@ -204,9 +207,10 @@ class QueueService:
         )
 
     def refresh(self, request: RefreshQueuesRequest) -> RefreshQueuesResponse:
-        """Take other queues. Raises RemoteError, and changes nothing, where they cannot be."""
+        """Replace the queues by those of the given properties. Raises RemoteError, and changes nothing, if they are
+        invalid."""
         if self._read is None:
-            raise NotYetSupportedError("this ResourceManager was given no reader of queues")
+            raise NotYetSupportedError("this ResourceManager cannot read the properties of queues")
         given = {one.name: one.value for one in request.properties}
         root, capacity, told = self._read(given, self._rm.capacity)
         differences = _differences(self._rm.scheduler.queues.settings, root)
@@ -227,10 +231,10 @@ class QueueService:
         *,
         dry_run: bool = False,
     ) -> None:
-        """Other queues, with all applications in those of their paths (``rmadmin -refreshQueues``).
+        """Replace the queues; applications stay in the queue with the same path (``rmadmin -refreshQueues``).
 
-        ``capacity`` is what holds for all of them from now on, by default what did. Raises InvalidStateError, and
-        changes nothing, where a queue that is gone still has applications.
+        ``capacity`` has the new settings common to all queues, the current ones if omitted. Raises InvalidStateError,
+        and changes nothing, if a removed queue still has applications.
         """
         tree: QueueTree[RMAppAttempt] = QueueTree(settings, capacity or self._rm.capacity)
         for app in self._rm.live.values():
@@ -254,7 +258,7 @@ class QueueService:
         self._rm.changes.guaranteed = True
 
     def _rehome(self, app: RMApp, leaf: LeafQueue[RMAppAttempt]) -> None:
-        """Take an application's attempt and guaranteed containers from its queue to another."""
+        """Move an application's attempt and guaranteed containers from its queue to another."""
         old = app.leaf
         for container in app.containers():
             if container.is_guaranteed:
@@ -267,7 +271,7 @@ class QueueService:
     # -- reports ---------------------------------------------------------------------------------------------
 
     def get_queues(self, request: client.GetQueueInfoRequest) -> client.GetQueueInfoResponse:
-        """The queues of guaranteed containers."""
+        """The reports of queues."""
         return client.GetQueueInfoResponse(self._reports(request.queue))
 
     def _reports(self, name: str = "") -> tuple[QueueReport, ...]:
@@ -319,7 +323,7 @@ class QueueService:
 
 
 def _acl(users: frozenset[str] | None) -> str:
-    """An access list as YARN writes it: "*" for all, or names; a space for no one."""
+    """An access list in YARN's format: "*" for all, or names; a space for nobody."""
     return "*" if users is None else ",".join(sorted(users)) or " "
 
 

@@ -1,7 +1,7 @@
-"""What nodes tell and are told: registration, heartbeats, loss (YARN's ``ResourceTrackerService``).
+"""Calls of nodes: registration, heartbeats, loss (YARN's ``ResourceTrackerService``).
 
-A heartbeat may be held until there is something for its node; a newer one of the same node
-answers the older at once, without news. Nothing here starts or ends a container; nodes do.
+A heartbeat may be held until there is news for its node; a newer heartbeat of the same node makes the RM answer the
+older one at once, without news. Only nodes start and end containers.
 
 Decisions: no-feedback-delay.
 """
@@ -39,7 +39,7 @@ NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
 
 
 class ResourceTrackerService:
-    """``keep_containers`` is what nodes are told about their containers when the cluster ends."""
+    """Answers nodes. ``keep_containers``: nodes keep their containers when the cluster ends."""
 
     def __init__(
         self, context: RMContext, ledger: ContainerLedger, adoption: Adoption, inquiries: Inquiries
@@ -57,9 +57,7 @@ class ResourceTrackerService:
     def register(
         self, call: CallReceived, request: tracker.RegisterNodeManagerRequest
     ) -> tracker.RegisterNodeManagerResponse:
-        """A node is there, for the first time or again; what it still runs is kept if it belongs to
-        somebody.
-        """
+        """Register a new or returning node. Its containers are kept if their application is known."""
         known = self._rm.nodes.get(request.node_id)
         if known is not None and known.state in GONE:
             known = None
@@ -105,7 +103,7 @@ class ResourceTrackerService:
     def _refusal(
         self, call: CallReceived, request: tracker.RegisterNodeManagerRequest, known: RMNode | None
     ) -> str:
-        """Why a node must not register, "" if it may."""
+        """The reason why a node must not register, "" if it may."""
         least = self._rm.minimum_allocation
         if self._rm.ending:
             return "the cluster is shutting down"
@@ -120,12 +118,13 @@ class ResourceTrackerService:
             known.registration.pid,
             known.registration.address,
         ):
-            return ""  # the same process: it knows that its last connection has ended before this end does
+            return ""  # The same process: it noticed the end of its last connection before the RM did.
         pid = f" (pid {known.registration.pid})" if known.registration.pid else ""
         return f"another NodeManager{pid} is registered as {request.node_id} and alive"
 
     def _recall(self, node: RMNode, request: tracker.RegisterNodeManagerRequest) -> None:
-        """A node comes for the first time in this life of the RM: what it has of an earlier one is taken in."""
+        """A node registers for the first time with this RM process: restore its state from the previous process, if
+        any."""
         if node.node_id in self._rm.drained:
             self._rm.drained.discard(node.node_id)
             self._rm.move(node, NodeEvent.DRAIN)
@@ -136,12 +135,14 @@ class ResourceTrackerService:
             self._rm.changes.arrived.append(node.node_id)
 
     def _reconcile(self, node: RMNode, request: tracker.RegisterNodeManagerRequest) -> list[str]:
-        """Compare what a node says it has with what it should have; the ids of what belongs to nobody."""
+        """Compare the containers that a node reports with the RM's books; return the ids of containers without an
+        owner."""
         listed = {status.container_id for status in request.containers}
         for container_id in node.kept.keys() - listed:
             self._keep(node, container_id, None)
         for container in list(node.containers.values()):
-            # What a node had spoken of and does not have now is gone; what it never spoke of may yet come.
+            # A container that the node had reported and does not list now is gone; a container that it never reported
+            # may still come.
             if container.id not in listed and container.status is not None:
                 text = "Container not found on its node after the node was restarted"
                 self._ledger.abort(container, Cause(CauseKind.NODE_LOST), text)
@@ -156,7 +157,7 @@ class ResourceTrackerService:
     def heartbeat(
         self, call: CallReceived, request: tracker.NodeHeartbeatRequest
     ) -> tracker.NodeHeartbeatResponse | None:
-        """A node's news. Answered at the end of the step if there is news for it, else held."""
+        """Handle a node's heartbeat. It is answered at the end of the step if there is news for the node, else held."""
         node = self._genuine(request.node_id, request.secret)
         if node is None or node.state in GONE:
             action = SHUTDOWN if self._rm.ending else RESYNC
@@ -201,16 +202,17 @@ class ResourceTrackerService:
         return None
 
     def _genuine(self, node_id: str, secret: str) -> RMNode | None:
-        """The node of that name, if it was given this secret."""
+        """The node with this name, if it presents the secret that it was given."""
         node = self._rm.nodes.get(node_id)
         if node is None or not hmac.compare_digest(node.secret.encode(), secret.encode("utf-8", "replace")):
             return None
         return node
 
     def _take(self, node: RMNode, status: ContainerStatus) -> bool:
-        """Take in a container's status; False if no application owns it."""
+        """Handle the status of a container; False if no application owns it."""
         container = node.containers.get(status.container_id) or self._adoption.observed(node, status)
-        if container is None:  # granted by an earlier life, started in this one, or of an earlier attempt
+        # Granted by a previous RM process and started during this one, or of an earlier attempt.
+        if container is None:
             container = self._adoption.expected(node, status)
         if container is None:
             self._adoption.ended_unknown(status)
@@ -224,8 +226,8 @@ class ResourceTrackerService:
         return True
 
     def _keep(self, node: RMNode, container_id: str, status: ContainerStatus | None) -> None:
-        """Count what a container of a lost application has. It runs on until somebody decides (``SettleLostRequest``);
-        None: it has ended, or is gone."""
+        """Count the resources of a container of a lost application. It runs on until a user decides
+        (``SettleLostRequest``). ``status`` None: the container has ended or is gone."""
         size, before = None, node.kept.pop(container_id, Resource())
         if status is not None and status.state is not ContainerState.DONE:
             size = status.resource if status.execution_type is ExecutionType.GUARANTEED else Resource()
@@ -246,15 +248,16 @@ class ResourceTrackerService:
         return SettleLostResponse(len(kept))
 
     def _count_down(self, node_id: str) -> None:
-        """Stop waiting, after some heartbeats, for what a dead master's DistributedScheduler allocated on this node."""
+        """Stop waiting, after some heartbeats, for the containers that a dead master's DistributedScheduler allocated
+        on this node."""
         if (left := self._rm.unreported.get(node_id)) is not None:
             self._rm.unreported[node_id] = left - 1
             if left == 1:
                 self._rm.changes.arrived.append(node_id)
 
     def _is_to_be_kept(self, status: ContainerStatus) -> bool:
-        """Whether its node keeps this end for the next life of the RM: it is written down nowhere else, before its
-        master, which lives elsewhere, has fetched it.
+        """Whether the node keeps the record of this end for the next RM process: no other record exists until its
+        master, which is outside the RM, has fetched it.
         """
         if not self._rm.keeps_state:
             return False
@@ -275,7 +278,7 @@ class ResourceTrackerService:
     def _note_contact(
         self, node: RMNode, request: tracker.RegisterNodeManagerRequest | tracker.NodeHeartbeatRequest
     ) -> None:
-        """A node has spoken: it is alive, and may be allocated to."""
+        """A node has called: it is alive, and usable for allocations."""
         node.load.recompute()
         node.last_contact = self._rm.now
         self._rm.deadlines.ensure(
@@ -294,7 +297,7 @@ class ResourceTrackerService:
             self._check_application(node, application_id)
 
     def _check_application(self, node: RMNode, application_id: str) -> None:
-        """A node still has something of this application: let it know if the application has ended."""
+        """A node still has containers of this application: notify the node if the application has ended."""
         app = self._rm.applications.get(application_id)
         if (app is None and not self._rm.is_lost(application_id)) or (app is not None and app.ended):
             master = app.attempt.am_container if app is not None and app.finishing else None
@@ -302,7 +305,7 @@ class ResourceTrackerService:
                 node.applications_to_cleanup.put_new(application_id, application_id)
 
     def answer(self, node: RMNode) -> None:
-        """Answer the held heartbeat of ``node`` if there is a reason to."""
+        """Answer the held heartbeat of ``node`` if there is news."""
         monitor, held = self._rm.monitor, node.held
         shutdown = self._rm.ending and not node.shutdown_told
         if held is None or not (node.answer_due or shutdown or node.has_news()):
@@ -349,8 +352,8 @@ class ResourceTrackerService:
     def _tasks(
         self, node: RMNode, number: int
     ) -> tuple[tuple[tracker.TaskToStart, ...], tuple[tracker.LaunchTemplate, ...]]:
-        """The hosted masters' tasks that ``node`` is to start, as many as one answer has room for, with the templates
-        that it lacks."""
+        """The hosted masters' tasks that ``node`` is to start, as many as fit in one answer, with the templates that
+        the node lacks."""
         templates, counted = self._rm.templates, set(node.templates_told)
 
         def size_of(task: tracker.TaskToStart) -> int:
@@ -373,20 +376,21 @@ class ResourceTrackerService:
         )
 
     def check(self) -> None:
-        """Have nodes sorted before long, where their loads have changed; called at the end of each step."""
+        """Schedule ``sort`` if the loads of nodes have changed; called at the end of each step."""
         due = Due(DueKind.SORT)
         if self._rm.monitor.stale and due not in self._rm.deadlines:
             interval = self._rm.settings.sorting_nodes_interval_ms / 1000
             self._rm.deadlines.set(due, max(self._rm.now, beat(self._sorted_at, interval)))
 
     def sort(self) -> None:
-        """Sort nodes by load, and tell those at once that are to give up some of what is queued there."""
+        """Sort nodes by load, and send shed orders at once to the nodes that are to shed queued containers."""
         self._rm.monitor.compute()
         self._sorted_at = self._rm.now
         self._rm.changes.opportunistic = True
         for node_id in self._rm.monitor.shedding():
             node = self._rm.nodes.get(node_id)
-            if node is not None and node.held is not None:  # else with its next heartbeat
+            # Otherwise the order goes with the next heartbeat.
+            if node is not None and node.held is not None:
                 node.answer_due = True
                 self._rm.news_for_node(node)
 
@@ -406,7 +410,7 @@ class ResourceTrackerService:
         return scaled_interval(self._rm.settings, own, cluster)
 
     def _let_go(self, node: RMNode, action: str, number: int | None = None) -> None:
-        """End the wait of a heartbeat, without news: a newer one has come, or its registration is no longer valid."""
+        """Answer a held heartbeat without news: a newer one has come, or the registration is no longer valid."""
         if node.held is not None:
             number = node.response_id if number is None else number
             self._rm.reply(node.held.call_id, self._response(number, action))
@@ -417,7 +421,7 @@ class ResourceTrackerService:
     def unregister(
         self, request: tracker.UnRegisterNodeManagerRequest
     ) -> tracker.UnRegisterNodeManagerResponse:
-        """A node ends. With ``keep_containers`` its containers go on, and wait for its next life."""
+        """A node unregisters. With ``keep_containers`` its containers run on, and wait for the next NM process."""
         if (node := self._genuine(request.node_id, request.secret)) is not None:
             self._let_go(node, NORMAL)
             node.unregistered = True
@@ -428,19 +432,21 @@ class ResourceTrackerService:
         return tracker.UnRegisterNodeManagerResponse()
 
     def connection_lost(self, connection_id: int) -> None:
-        """The node of this connection cannot be reached until it comes again; it has not expired yet."""
+        """The connection of a node was lost: the node is unreachable until it reconnects; it has not expired yet."""
         for node in self._rm.nodes.values():
             if node.connection_id == connection_id:
                 self._note(node, EventKind.NODE_SILENT, "its connection was lost")
                 self._disconnect(node)
 
     def silent(self, node_id: str) -> None:
-        """A node may be silent, although its connection is open (its process is stopped): it gets nothing new then."""
+        """A node may be silent although its connection is open (its process is stopped): it then gets no new
+        containers."""
         node = self._rm.nodes.get(node_id)
         if node is None or not node.connected or node.held is not None or self._rm.ending:
             return
         due = node.last_contact + self._rm.silence_seconds
-        if due > self._rm.now:  # by the same sum: by a difference, rounded, it might be due at once for ever
+        # The same sum as before: with a rounded difference, the deadline might be due again at once, for ever.
+        if due > self._rm.now:
             self._rm.deadlines.set(Due(DueKind.NODE_SILENCE, node_id), due)
         else:
             silence = self._rm.now - node.last_contact
@@ -448,7 +454,7 @@ class ResourceTrackerService:
             self._disconnect(node)
 
     def expired(self, node_id: str) -> None:
-        """A node's liveness deadline has come: it is lost if it has really been silent so long."""
+        """The liveness deadline of a node has come: the node is lost if it was silent for the whole interval."""
         node = self._rm.nodes.get(node_id)
         if node is None or node.state in GONE:
             return
@@ -492,20 +498,20 @@ class ResourceTrackerService:
 
 
 def _size_of(task: tracker.TaskToStart) -> int:
-    """About how many characters a task has."""
+    """The approximate number of characters of a task in an answer."""
     return 500 + length(task.arguments) + length(task.variables.values())
 
 
-# -- how often nodes beat (YARN-10475, ``RMNodeImpl``) ---------------------------------------------------------
+# -- heartbeat intervals of nodes (YARN-10475, ``RMNodeImpl``) ---------------------------------------------------
 
 
 def busy_part(cpu: float, vcores: int) -> float:
-    """Which part of its vcores a node uses: 0 to 1."""
+    """The part of its vcores that a node uses: 0 to 1."""
     return min(1.0, max(0.0, cpu / vcores)) if vcores > 0 else 0.0
 
 
 def busy_part_of_all(nodes: Iterable[tuple[float, int]]) -> float:
-    """The same of several nodes together, each (cores in use, vcores)."""
+    """The part of their vcores that several nodes use together; each node is (cores in use, vcores)."""
     cpu, vcores = 0.0, 0
     for used, size in nodes:
         cpu, vcores = cpu + used, vcores + size
@@ -513,10 +519,11 @@ def busy_part_of_all(nodes: Iterable[tuple[float, int]]) -> float:
 
 
 def scaled_interval(settings: ResourceManagerSettings, node: float, cluster: float) -> int:
-    """The interval in ms of a node whose busy part is ``node`` where that of all is ``cluster``.
+    """The heartbeat interval, in ms, of a node whose busy part is ``node`` if the busy part of all nodes is
+    ``cluster``.
 
-    A node that is busier by a fifth of its vcores beats less often by a fifth times the factor, one that is idler
-    more often: it has room to be filled. Within the bounds of min-ms and max-ms.
+    A node that is busier by a fifth of its vcores has an interval longer by a fifth times the factor; an idler node
+    has a shorter one, because it has room to be filled. The interval is within min-ms and max-ms.
     """
     default = settings.heartbeat_interval_ms
     if not settings.heartbeat_scaling:
