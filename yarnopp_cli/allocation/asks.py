@@ -42,10 +42,10 @@ def key_for(priority: int, allocation_request_id: int, size: Resource) -> AskKey
 class Ask:
     """Outstanding containers of one key.
 
-    ``resource`` is the normalised size. ``locations`` are hosts, node ids and racks with the number wanted
-    there; without ``relax`` no other place will do. ``overtaken`` counts later asks served while this one did
-    not fit. ``asked_ms`` is when it was first made, ``waiting_since_ms`` (both epoch milliseconds) when its
-    work began to wait, if that was shed or preempted before; else 0.
+    ``resource`` is the normalised size. ``locations`` are hosts, node ids and racks with the number wanted there;
+    without ``relax`` no other place may serve the ask. ``overtaken`` counts later asks served while this one did not
+    fit. ``asked_ms`` is the time of the first request, ``waiting_since_ms`` the time when its work began to wait, if
+    the work was shed or preempted before, else 0; both are epoch milliseconds.
     """
 
     key: AskKey
@@ -108,14 +108,14 @@ class AskTable:
         return iter(self._asks.values())
 
     def get(self, key: AskKey) -> Ask | None:
-        """The outstanding ask of that key."""
+        """The outstanding ask with this key."""
         return self._asks.get(key)
 
     def put(self, request: ResourceRequest, resource: Resource, unknown: int = 0, now_ms: int = 0) -> None:
-        """Enter one ask at ``now_ms`` (epoch milliseconds), from which the age in the ask is counted back.
+        """Enter one ask at ``now_ms`` (epoch milliseconds); the age in the ask is subtracted from it.
 
-        ``unknown`` is how many containers of its key were allocated in answers that the asker had not
-        received when it asked: they count against the number, so that nothing is allocated twice.
+        ``unknown`` is how many containers of its key were allocated in answers that the asker had not received when it
+        asked. They are subtracted from the number, so that no container is allocated twice.
         """
         key = key_of(request)
         ask = self._asks.get(key) or Ask(key, request, resource, asked_ms=now_ms)
@@ -223,7 +223,7 @@ def admits(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:
 
 
 def could_serve(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:
-    """Whether ``ask`` could be served on ``node`` if that were empty."""
+    """Whether ``ask`` could be served on ``node`` if the node were empty."""
     return ask.resource.fits_in(node.total) and admits(ask, node, blacklist)
 
 

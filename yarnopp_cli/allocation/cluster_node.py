@@ -94,7 +94,7 @@ class ClusterNode:
         return location in (self.node_id, self.host, self.rack)
 
     def fits_free(self, resource: Resource) -> bool:
-        """Whether that much is free."""
+        """Whether the node has this much free."""
         return (
             resource.memory <= self.free_memory
             and resource.vcores <= self.free_vcores

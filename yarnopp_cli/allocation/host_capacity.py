@@ -1,7 +1,7 @@
-"""What one host can promise to its nodes together.
+"""The memory and vcores that one host can promise to its nodes together.
 
 Memory is never promised twice: otherwise a container would be killed because another one was promised the same memory.
-Vcores may be promised twice on request, since sharing a core only makes work slower. Reads nothing of the host itself.
+Vcores may be promised twice on request, since sharing a core only makes work slower. Does not read the host itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class HostCapacity(Record):
         if promised.memory > self.memory_mb - self.reserve_mb:
             found.append(
                 f"{promised.memory} MB are promised of {self.memory_told}: less than {self.reserve_mb} MB is left, "
-                "which should be reserved for the rest of the machine"
+                "the reserve for the rest of the machine"
             )
         return tuple(found)
 

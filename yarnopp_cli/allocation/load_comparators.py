@@ -56,8 +56,9 @@ class LoadComparator:
 class FreeThenQueueLength(LoadComparator):
     """yopp's own: first the node with most free, then the shortest queue, then the latest report.
 
-    A container that fits into free resources needs no place in the queue; others do. No container is queued
-    where a guaranteed one waits: it would start between two guaranteed ones, and be killed for the second.
+    A container that fits into free resources needs no place in the queue; other containers do. No container is queued
+    on a node where a guaranteed one waits: it would start between two guaranteed containers, and be killed for the
+    second.
     """
 
     takes_first: ClassVar[bool] = False

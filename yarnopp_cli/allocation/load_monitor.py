@@ -64,7 +64,7 @@ class NodeQueueLoadMonitor:
         self.stale = False
         """Whether anything has changed since the last sorting."""
         self.gained: dict[str, ClusterNode] = {}
-        """Nodes that may accept what none could accept before; the caller that allocates empties it."""
+        """Nodes that may accept requests that no node could accept before; the caller that allocates empties it."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -137,7 +137,7 @@ class NodeQueueLoadMonitor:
         return found if isinstance(found, Reason) else None
 
     def has_room(self) -> bool:
-        """Whether any node could accept any container."""
+        """Whether any node has room for a container of some size."""
         return bool(self._roomy)
 
     def may_take(self, least: Resource) -> bool:

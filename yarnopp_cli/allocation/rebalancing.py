@@ -1,8 +1,8 @@
 """How long the queues of nodes should be, and which nodes give up containers that others can start sooner.
 
-YARN's ``QueueLimitCalculator``, and what it lacks: YARN sends every node the same limit, whether or not there
-is a place for what the node sheds. Here a node sheds only as many as other nodes have room for. Pure
-arithmetic on loads; the node chooses which containers it sheds, and the allocator where they go.
+YARN's ``QueueLimitCalculator``, with a plan of moves: YARN sends every node the same limit, even if no node has room
+for the shed containers. Here a node sheds only as many containers as other nodes have room for. Pure arithmetic on
+loads; the node chooses which containers it sheds, and the allocator where they go.
 
 Decisions: shedding-moves-work.
 """
@@ -21,8 +21,8 @@ from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import ClusterNode
 
 LEAST_EXCESS = 2
-"""The excess over the limit at which a node begins to shed: one container alone gains a single place by its
-move, and might be moved back a moment later.
+"""The excess over the limit at which a node begins to shed: moving a single container gains one place, and the
+container might be moved back a moment later.
 """
 
 
@@ -182,10 +182,10 @@ class Rebalancer:
         return node.status.estimated_queue_wait_ms if self._by_wait else node.queue_length
 
     def _plan(self, nodes: Sequence[ClusterNode], roomy: Sequence[ClusterNode]) -> dict[str, _Shed]:
-        """How many each node is to shed.
+        """The number of containers that each node is to shed.
 
-        First containers that start at once elsewhere, down to the minimum: no node stays idle while others
-        have queues. Then those beyond the threshold, as far as others start them sooner.
+        First, containers that start at once elsewhere, down to the minimum: no node stays idle while others have
+        queues. Then containers beyond the threshold, if another node starts them sooner.
         """
         minimum = self._bounds.minimum
         givers = sorted(

@@ -30,7 +30,7 @@ class SortedItems(Generic[ItemT]):
         self._places: list[tuple[Any, ...]] = []
         self._place_of: dict[str, tuple[Any, ...]] = {}
         self.items: dict[str, ItemT] = {}
-        """All of them, in the order in which they came."""
+        """All items, in the order in which they were added."""
         self._at: dict[tuple[Any, ...], ItemT] = {}
         self.changed: dict[str, Any] = {}
         """The names of items whose key may have changed; the code that changes an item enters its name."""

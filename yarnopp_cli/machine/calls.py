@@ -1,7 +1,7 @@
-"""How calls from outside reach a machine, and how it answers them: at once, or later when it has news.
+"""Calls to a machine, and its answers: at once, or later when it has news.
 
-A machine may keep a call unanswered: the RM answers a waiting heartbeat when it has news for the node. So a
-request is an event and an answer is a command.
+A machine may keep a call unanswered: the RM answers a waiting heartbeat when it has news for the node. A request is
+therefore an event, and an answer is a command.
 
 Decisions: pure-machines, no-feedback-delay.
 """

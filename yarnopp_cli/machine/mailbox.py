@@ -1,8 +1,8 @@
 """News for one listener, repeated in every answer until the listener has acknowledged an answer
 that contained it.
 
-Answers are numbered; a request names the last answer that has arrived. Nothing is lost on one connection, so
-an item that was sent on it is no reason to answer early; but each answer repeats it until it is acknowledged.
+Answers are numbered; a request names the last answer that has arrived. A connection loses no message, so an item that
+was sent on the present connection is no reason to answer early; each answer repeats it until it is acknowledged.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Mailbox(Generic[ItemT]):
     def send_again(self) -> None:
         """Mark all items as unsent, since sent ones may be lost with their connection.
 
-        The first answer with each item is still remembered, since that answer may have arrived after all.
+        The first answer with each item is still remembered, since it may have arrived.
         """
         self._fresh.update(self._items)
 
@@ -95,9 +95,11 @@ class Mailbox(Generic[ItemT]):
         return tuple(self._items.values())
 
     def take_fresh(self, response_id: int, size_of: Callable[[ItemT], int], room: int) -> tuple[ItemT, ...]:
-        """The first fresh items, at least one and no more than there is ``room`` for, now marked as sent with answer
-        ``response_id``. For items that are many, and to which the receiver soon refers itself. On one connection, all
-        that is sent arrives, in order.
+        """The first fresh items, at least one and no more than ``room`` allows, now marked as sent with answer
+        ``response_id``.
+
+        For items of which there are many, and which the receiver soon names in its own messages: on one connection,
+        all sent items arrive in order.
         """
         taken: list[ItemT] = []
         for key, item in self._items.items() if self._fresh else ():

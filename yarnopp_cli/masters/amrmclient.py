@@ -1,7 +1,7 @@
 """A master's side of the ApplicationMasterProtocol (YARN's ``AMRMClient``): registration, asks, allocate calls.
 
-One allocate call always waits at the RM. Calls that a lost RM may not have received are repeated. The client
-does not follow how tasks end. Like all modules here it returns commands and never makes a call itself.
+One allocate call always waits at the RM. Calls that a lost RM may not have received are repeated. The client does not
+follow the ends of tasks. Like all modules here it returns commands and never makes a call itself.
 
 In YARN an ask *replaces* the outstanding number under its key, so a master that asks again under the same key
 while the RM answers may get too many containers or too few. A key that is used once cannot be replaced by
@@ -90,8 +90,7 @@ class Asks:
             self._next_id += 1
 
     def match(self, container: Container) -> Task | None:
-        """The task for which this container is, which is then removed from its batch; None for an
-        unwanted container."""
+        """The task that the container is for, now removed from its batch; None for an unwanted container."""
         batch = self._batches.get(container.allocation_request_id)
         while batch is not None and batch.tasks:
             task = batch.tasks.popleft()
@@ -214,7 +213,7 @@ class AMRMClient:
         return m.CallRM(request)
 
     def answered(self, response: object) -> None:
-        """The RM has answered a call: it is there."""
+        """The RM has answered a call: it is reachable."""
         self.loss.over()
         self.in_flight -= isinstance(response, AllocateResponse)
         if isinstance(response, RegisterApplicationMasterResponse):
@@ -241,7 +240,7 @@ class AMRMClient:
             self._updating.pop(updated.container.id, None)
 
     def is_refused(self, refused: UpdateContainerError) -> bool:
-        """Whether an update is really refused. A refusal of its repetition does not count: the RM reports the
+        """Whether an update is really refused. The refusal of a repeated request does not count: the RM reports the
         result of the first request, too."""
         request = refused.request
         if refused.reason in _OF_REPETITIONS and request.container_id in self._repeated:
@@ -251,9 +250,8 @@ class AMRMClient:
         return True
 
     def repeat_all(self) -> None:
-        """Repeat all asks, and the releases and updates whose result the RM has not reported: an AMRMProxy
-        may have answered a call and died before it told the RM. Repeating what the RM has received is
-        harmless."""
+        """Repeat all asks, and the releases and updates whose result the RM has not reported: an AMRMProxy may have
+        answered a call and died before it forwarded the call to the RM. Repetitions are harmless."""
         self.asks.repeat_all()
         self.releases = list(self._released | dict.fromkeys(self.releases))
         fresh = {one.container_id for one in self.updates}
@@ -294,8 +292,8 @@ class AMRMClient:
 _OF_REPETITIONS = frozenset(
     {"INCORRECT_CONTAINER_VERSION_ERROR", "UPDATE_OUTSTANDING_ERROR", "INVALID_CONTAINER_ID"}
 )
-"""The RM's reasons to refuse an update that it received before: it is done, it is pending, or its
-container has ended."""
+"""The RM's reasons to refuse an update that it received before: the update is done or pending, or its container has
+ended."""
 
 _TYPES = {
     ContainerUpdateType.PROMOTE_EXECUTION_TYPE: (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC),

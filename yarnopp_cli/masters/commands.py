@@ -36,10 +36,9 @@ SHELLS_WORDS = frozenset((">", ">>", "<", "|", "||", "&&", "&", ";", "2>", "2>&1
 
 
 class Tasks(Record):
-    """What the containers of ``yopp run`` run: a command, or a template with its values, and the numbers of
-    the tasks. ``name`` is the default name of the job, "" for that of the command. ``max_running`` is from
-    --array (``5-50%4``), 0 for none. ``results`` is as in
-    ``ApplicationSubmissionContext``."""
+    """The work of the containers of ``yopp run``: a command, or a template with its values, and the numbers of the
+    tasks. ``name`` is the default name of the job; with "", the command's name is used. ``max_running`` is from
+    --array (``5-50%4``), 0 for none. ``results`` is as in ``ApplicationSubmissionContext``."""
 
     command: tuple[str, ...]
     numbers: tuple[range, ...]
@@ -81,11 +80,11 @@ def plan_run(
     umask: int = -1,
 ) -> JobSpec:
     """The job of ``containers`` tasks like ``task``. ``retries`` is how often a failing container is run again.
-    ``own_account`` and ``umask`` are those of its containers (``ContainerSpec``).
+    ``own_account`` and ``umask`` apply to its containers (``ContainerSpec``).
 
     ``numbers`` are the numbers of the tasks instead of 1, 2, 3 …; ``sweep`` makes ``command`` a template.
-    ``max_running`` and ``halt`` are those of the job. ``timeout_ms`` limits the whole job,
-    ``container_timeout_ms`` the run time of each container (without paused time).
+    ``max_running`` and ``halt`` are the job's. ``timeout_ms`` limits the whole job, ``container_timeout_ms`` the run
+    time of each container (without paused time).
     """
     numbers = numbers or (range(1, containers + 1),)
     phase = PhaseSpec(

@@ -1,6 +1,6 @@
 """Requests to end a job, the end of its master, and the time limits without the ResourceManager.
 
-It is separate from ``messages.py``, since a client that only follows a job needs nothing else of a master.
+It is separate from ``messages.py``, since a client that only follows a job needs no other messages of a master.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 20.0
 """The pause between calls to a lost RM, and the time after which a client gives up."""
 CONTAINER_PATIENCE_SECONDS = 300.0
-"""The time after which a master in a container gives up: nobody waits in front of it, and with it the work of all its
-running containers would end. By then a node has been restarted, if it can be, and the RM does not yet count it as lost.
+"""The time after which a master in a container gives up. It is longer, because no user waits for it, and because the
+work of its running containers ends with it. By then a node has been restarted, if that is possible, and the RM does
+not yet count the node as lost.
 """
 LONGEST_TRY = 5.0
-"""How long a try that fails takes at most, with the pause before it."""
+"""The longest time of a failing try, in seconds, with the pause before it."""
 TELL_SECONDS = 1.0
 """The time after which the loss of the RM is reported to the user."""
 
 
 class Loss:
-    """Since when the ResourceManager or a node is lost (None: it is not), and whether the user was told. ``patience``:
-    for how long, in seconds, it is tried again."""
+    """The loss of the ResourceManager or a node: the time since when it is unreachable (None: it is reachable), and
+    whether the user was notified. ``patience``: the seconds for which it is tried again."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self.patience = patience
@@ -34,8 +35,8 @@ class Loss:
         self._tried_at = 0.0
 
     def lasts(self, now: float) -> bool:
-        """Note that it could not be reached. Whether to try again: False after ``patience``, of which a time without a
-        try (this process was stopped) takes no more than one try does."""
+        """Note that a try has failed. Returns whether to try again: False after ``patience`` seconds. A time without
+        tries, in which this process was stopped, counts as one try."""
         if self.since is None:
             self.since = self._tried_at = now
         self.since += max(0.0, now - self._tried_at - LONGEST_TRY)
@@ -43,13 +44,13 @@ class Loss:
         return now - self.since < self.patience
 
     def worth_telling(self, now: float) -> bool:
-        """Whether the user must be told now; true once per loss."""
+        """Whether to notify the user now; true once per loss."""
         due = not self.told and self.since is not None and now - self.since >= TELL_SECONDS
         self.told |= due
         return due
 
     def over(self) -> None:
-        """Note that the RM has answered."""
+        """Note that a call was answered."""
         self.since, self.told = None, False
 
 
@@ -70,8 +71,8 @@ class StopRequested(Record):
 class EndMaster(Record):
     """The job has ended. ``error`` is the fatal error.
 
-    ``told`` is false if the RM could not be told: it starts another attempt of a master in a container, and that one
-    continues the job.
+    ``told`` is false if the end could not be reported to the RM, which then starts another attempt of a master in a
+    container; this attempt continues the job.
     """
 
     exit_code: int

@@ -197,7 +197,7 @@ class JobMaster:
             while not (self._unfinished or self._halted or self._is_stopping) and self._phase_index < more:
                 self._begin_phase(now)
             if self._is_stopping:
-                pass  # a task that failed before a restart ends the job
+                pass  # A task that failed before a restart ends the job.
             elif not self._unfinished:
                 self._finish()
             else:
@@ -272,11 +272,11 @@ class JobMaster:
                 self._on_registered(response)
             case AllocateResponse():
                 self._on_allocated(response, now)
-            case _:  # the RM has accepted the job's end
+            case _:  # The RM has accepted the job's end.
                 self._end()
 
     def _time_limit(self, now: float, elapsed_ms: int = 0) -> float:
-        """When the job's time has passed if it began ``elapsed_ms`` ago."""
+        """The time of the job's deadline, if the job began ``elapsed_ms`` ago."""
         return now + (self.job.timeout_ms - self.job.start_ms - elapsed_ms) / 1000
 
     def _on_registered(self, response: RegisterApplicationMasterResponse) -> None:
@@ -426,8 +426,8 @@ class JobMaster:
             self._on_failed(task, code, now)
 
     def _on_ended_earlier(self, container_id: str, *, well: bool) -> None:
-        """A container of an earlier attempt has ended. If it ended well, its task needs no other, and ends one that it
-        has; else the task, which has waited for this, may have another."""
+        """A container of an earlier attempt has ended. If it ended well, its task needs no other container, and a
+        present one is stopped; else the task, which has waited for this end, may have another container."""
         task, record, awaited = self._earlier.ended(container_id, well=well)
         if task is None or record is None or task.state in ENDED or self._is_stopping:
             return
@@ -541,7 +541,7 @@ class JobMaster:
         if isinstance(call, m.CallNode):
             lost = isinstance(error, ConnectionFailedError) and self.stage is Stage.WORKING
             if lost and self._starts.unreachable(call, now):
-                return  # it is repeated
+                return  # The call is repeated.
         else:
             self._rm.failed(call)
         match call.request:
@@ -549,7 +549,7 @@ class JobMaster:
                 for container_id in call.container_ids:
                     self._on_start_refused(container_id, error.message, now)
             case StopContainersRequest():
-                pass  # later the RM ends them with the application
+                pass  # Later the RM ends them with the application.
             case UpdateContainersRequest():
                 self._notice(f"a container could not be updated: {error.message}")
             case FinishApplicationMasterRequest() | KillApplicationRequest():
@@ -570,8 +570,8 @@ class JobMaster:
             self._notice(retrying(error, self._rm.loss.patience))
 
     def _on_end_untold(self, error: YoppError, now: float) -> None:
-        """The RM was not told of the job's end, or its answer was lost: tell it again, which is harmless. A
-        job that was stopped does not wait for that.
+        """The report of the job's end was not received, or its answer was lost: repeat it, which is harmless. A job
+        that was stopped does not wait for the answer.
         """
         if self._outcome.reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
             self._notice(f"the job's end could not be reported to the ResourceManager: {error.message}")
@@ -589,7 +589,7 @@ class JobMaster:
     # --- the end
 
     def _stop(self, reason: str, exit_code: int | None, status: FinalApplicationStatus, now: float) -> None:
-        """Stop live containers, then unregister. ``exit_code`` None means that of the failed tasks."""
+        """Stop live containers, then unregister. With ``exit_code`` None, the failed tasks decide the exit code."""
         if self.stage is Stage.FINISHING and self._rm.retry_at is not None:
             self._end(told=False)  # the RM cannot be reached, and no container runs any more
         if self.stage in (Stage.STOPPING, Stage.FINISHING, Stage.ENDED):

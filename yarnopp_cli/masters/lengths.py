@@ -1,4 +1,4 @@
-"""How long what a task runs may be: so long that an answer to a node, or a call to it, has room for it. Pure."""
+"""The maximum length of a task's work: one answer to a node, or one call to it, must have room for it. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..records.requests import ContainerLaunchContext
 
 
 def length(texts: Iterable[str]) -> int:
-    """How many characters these texts have in a message, at one more for each text."""
+    """The number of characters of these texts in a message; each text counts one more."""
     return sum(len(text) + 1 for text in texts)
 
 
@@ -22,7 +22,7 @@ def length_of(context: ContainerLaunchContext) -> int:
 
 
 def too_long(job: JobSpec) -> str:
-    """Why no message has room for what a task of the job runs; "" if one has."""
+    """The error text if no message has room for the work of one of the job's tasks; "" if all fit."""
     if any(length_of(phase.context) + _longest_own(phase) > MOST_TEXT for phase in job.phases):
         return f"what a task runs would have more than {MOST_TEXT:,} characters"
     return ""
@@ -35,9 +35,9 @@ def check_length(job: JobSpec) -> None:
 
 
 def _longest_own(phase: PhaseSpec) -> int:
-    """The most that a task of the phase has besides what they have in common."""
+    """The largest number of characters that a task of the phase has in addition to the common ones."""
     if phase.sweep is None:
         return max((length(task.arguments) for task in phase.tasks), default=0)
-    from .sweeps import longest_of  # only for sweeps, as in tasks.py
+    from .sweeps import longest_of  # Imported only for sweeps, as in tasks.py.
 
     return longest_of(phase.command, phase.sweep)

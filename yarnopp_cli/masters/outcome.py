@@ -1,4 +1,4 @@
-"""How a job ends: as whatever stopped it says, otherwise as its tasks have ended. Pure."""
+"""The end of a job: its tasks decide it, unless something else ended the job. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .tasks import Tally
 
 
 class Outcome:
-    """The outcome of one job. ``reason``: why something other than its tasks ended it, "" if nothing did; ``error``
-    is the fatal one."""
+    """The outcome of one job. ``reason``: the cause other than its tasks that ended the job, "" if there is none;
+    ``error`` is the fatal error."""
 
     def __init__(self, tally: Tally, exit_rule: str) -> None:
         self._tally = tally
@@ -24,11 +24,11 @@ class Outcome:
         self.error: YoppError | None = None
 
     def decide(self, reason: str, exit_code: int | None, status: FinalApplicationStatus) -> None:
-        """Something other than its tasks ends the job. ``exit_code`` None means that of the failed tasks."""
+        """A cause other than its tasks ends the job. With ``exit_code`` None, the failed tasks decide the exit code."""
         self.reason, self._exit_code, self._status = reason, exit_code, status
 
     def expelled(self, error: YoppError) -> None:
-        """The RM does not know the job any more. An exit code that was decided before stays."""
+        """The RM does not know the job any more. An exit code that was decided before is kept."""
         self.error = self.error or error
         if self._exit_code is None:
             self.decide(error.message, error.exit_code, FinalApplicationStatus.KILLED)
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def _first_failure(self) -> str:
-        """What became of the first task that failed; "" where something else ended the job."""
+        """The number and diagnostics of the first task that failed; "" if something else ended the job."""
         if self.reason or not self._tally.failures:
             return ""
         first = self._tally.failures[0]
@@ -74,5 +74,5 @@ class Outcome:
         )
 
     def end(self, *, told: bool) -> EndMaster:
-        """The command that ends the master; ``told``: whether the RM knows of it."""
+        """The command that ends the master; ``told``: whether the end was reported to the RM."""
         return EndMaster(self.exit_code, self.status, self.diagnostics, self.summary, self.error, told)

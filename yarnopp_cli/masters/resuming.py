@@ -1,6 +1,6 @@
 """A job that continues after a restart of the ResourceManager: records of tasks, and tasks from records. Pure.
 
-A task without a record has never had a container: it is as planned.
+A task without a record has never had a container: it begins as planned.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def stored_task(application_id: str, task: Task) -> StoredTask:
 
 
 class EarlierAttempts:
-    """What earlier attempts of a job have done of it, by their records, and the ends of their containers."""
+    """The work that earlier attempts of a job have done, from their records, and the ends of their containers."""
 
     def __init__(self, records: Iterable[StoredTask] = ()) -> None:
         #: those of the phases that have not begun in this attempt
@@ -72,7 +72,8 @@ class EarlierAttempts:
         return known, others
 
     def held(self) -> set[int]:
-        """The tasks of which a container of an earlier attempt has not ended yet: each has one at a time."""
+        """The numbers of the tasks for which a container of an earlier attempt has not ended yet: a task has one
+        container at a time."""
         return {task.number for name, (task, _) in self._tasks.items() if name in self._ending}
 
     def awaited(self) -> dict[str, str]:
@@ -82,16 +83,16 @@ class EarlierAttempts:
         return {one.container_id: one.node_id for one in records}
 
     def ending(self, containers: Collection[str]) -> list[str]:
-        """Note the containers that have not ended yet. Returns the earlier ones that are not among them: they have
-        ended, or a restarted RM does not know them."""
+        """Note the containers that have not ended yet. Returns the earlier containers that are not among them: they
+        have ended, or a restarted RM does not know them."""
         gone = [one for one in self._ending if one not in containers]
-        # one of this phase that is news has not been waited for: its task may have another container
+        # A newly reported container of this phase was not waited for: its task may have another one.
         self._ending |= dict.fromkeys(one for one in containers if one not in self._tasks)
         return gone
 
     def ended(self, container_id: str, *, well: bool) -> tuple[Task | None, StoredTask | None, bool]:
         """A container has ended. Returns the unfinished task of this phase that had it, its record, and whether the
-        task has waited for this and for no other."""
+        task has waited for this container only."""
         if well and self._records:
             self._well.add(container_id)
         awaited = container_id in self._ending
@@ -101,11 +102,11 @@ class EarlierAttempts:
 
 
 def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[StoredTask]:
-    """The last record of each task, with the tasks settled that had not come to their end when their attempt ended:
-    such a task has succeeded if one of its containers is in ``ended_well``; otherwise it waits for another container.
+    """The last record of each task, with a decision for each task that had not ended with its attempt: the task has
+    succeeded if one of its containers is in ``ended_well``; otherwise it waits for another container.
 
-    This is also true of a task that its attempt killed: that attempt gave up, or was about to end the job, but the
-    job continues. What made it end the job (a failed task, a limit, a user) ends it again.
+    The same holds for a task that its attempt killed: the attempt gave up, or was about to end the job, but the job
+    continues. The cause of the end (a failed task, a limit, a user) ends the job again.
     """
     well = frozenset(ended_well)
     last: dict[int, StoredTask] = {}
@@ -122,7 +123,7 @@ def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[St
 
 
 def _unsettled(records: Iterable[StoredTask]) -> list[StoredTask]:
-    """The records of these that name a container whose end their task needs."""
+    """The records that name a container whose end decides their task."""
     records = list(records)
     waiting = {one.number for one in settled(records, ()) if one.state is TaskState.WAITING}
     return [one for one in records if one.container_id and one.number in waiting]
@@ -155,7 +156,7 @@ def _resume(
 
 
 def ended_well(task: Task, record: StoredTask) -> None:
-    """The container of this record of the task has ended well."""
+    """The container of this record has ended well: so has the task."""
     _restore(task, _succeeded(record))
 
 

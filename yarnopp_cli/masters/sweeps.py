@@ -22,7 +22,8 @@ ItemT = TypeVar("ItemT")
 SHELL = ("/bin/sh", "-c")
 _QUOTING = re.compile(r"['\"\\]")
 BLANKS = " \t\r\n"
-"""What separates the words of a line, as in a shell; other blanks (no-break space) are characters of a word."""
+"""The characters that separate the words of a line, as in a shell; other blanks (no-break space) are characters of a
+word."""
 _BETWEEN = re.compile(f"[{BLANKS}]+")
 LONGEST_WORD = 128 * 1024 - 1
 """The most bytes of a word or a variable, without its NUL: MAX_ARG_STRLEN of Linux (execve(2))."""
@@ -36,7 +37,7 @@ _SPECIAL = re.compile(r"[^\w@%+=:,./\n-]", re.ASCII)
 
 
 def problem_of(sweep: Sweep) -> str:
-    """Why the values make no sweep, "" if they do."""
+    """The error text if the values make no sweep, "" if they do."""
     sizes = [len(source) for source in sweep.sources]
     if any(not 0 < at < len(sizes) or sizes[at] != sizes[at - 1] for at in sweep.linked):
         return "a linked source must have as many values as the one before it"
@@ -44,7 +45,8 @@ def problem_of(sweep: Sweep) -> str:
 
 
 def longest_of(command: Sequence[str], sweep: Sweep) -> int:
-    """How many characters the words and the variable of a task may have, if those of its values are not quoted."""
+    """The largest number of characters of the words and the variable of a task, if the words of its values are not
+    quoted."""
     longest = [max(map(len, source), default=0) for source in sweep.sources]
     filled_in = sum(sum(_named_by(mark, longest)) for mark in _marks(command))
     return sum(map(len, command)) + max(filled_in, sum(longest)) + sum(longest)
@@ -168,9 +170,9 @@ def words_of(line: str) -> list[str]:
 
 
 def shells_mark(line: str) -> str:
-    """The first thing in a command line that a shell would act on, and ``words_of`` does not: a redirection, a pipe, a
-    list, a variable or a substitution, outside of quotes that protect it. "" if there is none. A ``;`` that ends the
-    ``-exec`` of find is right without a shell only."""
+    """The first construct in a command line that a shell would interpret, but ``words_of`` does not: a redirection, a
+    pipe, a list, a variable or a substitution, outside of quotes that protect it. "" if there is none. A ``;`` that
+    ends the ``-exec`` of find is correct only without a shell."""
     for found in _TO_A_SHELL.finditer(line):
         if found[1] and (inner := next(filter(None, _IN_QUOTES.findall(found[1])), "")):
             return str(inner)
@@ -213,11 +215,12 @@ def _shell_line(line: str, values: Sequence[str], number: int) -> str:
 
     def token(found: re.Match[str]) -> str:
         nonlocal quotation
-        if found["mark"]:  # a backslash before it would undo the quotation of the value
+        if found["mark"]:  # A backslash before it would undo the quotation of the value.
             before = found["escape"] if quotation == "'" else ""
             return before + _replaced(found["mark"], values, number, lambda some: " ".join(map(quoted, some)))
         text = found[0]
-        mark = text[-1] if quotation == "'" else text  # in single quotes a backslash is an ordinary character
+        # In single quotes a backslash is an ordinary character.
+        mark = text[-1] if quotation == "'" else text
         if mark in ("'", '"') and quotation in ("", mark):
             quotation = "" if quotation else mark
         return text

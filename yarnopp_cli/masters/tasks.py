@@ -20,8 +20,8 @@ LONGEST_BACKOFF_SECONDS = 2.0
 """The pause before asking again for a container that was refused or shed: doubled each time, up to the longest."""
 
 NOTICEABLE_WAIT_MS = 250
-"""A container that waited this long at its node counts as queued, even if the master had no news of that. One
-that was granted this long after its request counts as having waited for its grant.
+"""A container that waited this long at its node counts as queued, even if the master received no report of the wait. A
+container granted this long after its request counts as having waited for its grant.
 """
 
 LIVE = frozenset({TaskState.STARTING, TaskState.QUEUED, TaskState.RUNNING})
@@ -41,8 +41,7 @@ _CODES: dict[int, int] = {
 
 
 def exit_code_of(status: ContainerStatus) -> int:
-    """The exit code of an ended container as of a shell: its own, 137 if it exceeded a limit, 75 if it
-    was preempted.
+    """The exit code of an ended container as in a shell: its own, 137 if it exceeded a limit, 75 if it was preempted.
 
     Never 0 for a container that was killed, even if it exited with 0.
     """
@@ -101,7 +100,7 @@ class Task(Record, frozen=False):
 
     @property
     def launch(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The task's own part of what its container runs: words after the command of the phase's context, and
+        """The task's own part of its container's launch context: words after the command of the phase's context, and
         variables."""
         if self.phase.sweep is None:
             return self.spec.arguments, {}
@@ -132,9 +131,9 @@ class Task(Record, frozen=False):
     def backoff(self, status: ContainerStatus) -> float:
         """Seconds to wait before requesting another container after a preemption.
 
-        0 for a container that ran, or that was shed for the first time; more each time for one that
-        repeatedly reaches a node and never runs there. If the node's queue was full, or the node could not
-        start containers, the wait begins with the first time, since an immediate request would be in vain.
+        0 for a container that ran, or that was shed for the first time; the wait grows for a container that repeatedly
+        reaches a node and never runs there. If the node's queue was full, or the node could not start containers, even
+        the first request waits, since an immediate one would fail again.
         """
         at_once = of_kind(status.cause, CauseKind.QUEUE_FULL, CauseKind.NODE_FAULT)
         if status.started_at_ms and not at_once:
@@ -147,7 +146,7 @@ class Task(Record, frozen=False):
         return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
 
     def note_end(self, status: ContainerStatus) -> None:
-        """Record of an ended container what it lost, and how long it waited: for its grant, and then at its node."""
+        """Note the lost time of an ended container, and its waits: for its grant, and then at its node."""
         self.flaw = status.cause.kind.value.lower() if of_kind(status.cause, *FLAWS) else ""
         if status.queued_at_ms and status.started_at_ms:
             at_node = max(0, status.started_at_ms - status.queued_at_ms)
@@ -165,9 +164,9 @@ class Tally:
     """The counts over all tasks, updated with each change: reading them costs the same for 5
     and 50,000 tasks.
 
-    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now, ``paused_for`` the reason
-    of most pauses, if known, and ``queued_for`` why queued ones may not start; ``noted`` holds the counters of a
-    JobSummary, by the names of its fields.
+    ``counts`` are the numbers of tasks in each state, ``paused`` is the number of tasks whose containers are paused
+    now, ``paused_for`` the reason of most pauses, if known, ``queued_for`` the reason why queued containers may not
+    start; ``noted`` holds the counters of a JobSummary, by the names of its fields.
     """
 
     def __init__(self, total: int) -> None:

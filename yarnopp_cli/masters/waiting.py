@@ -10,14 +10,14 @@ from itertools import islice
 from .tasks import Task
 
 MOST_ASKED = 5_000
-"""How many tasks may wait for containers at once; a larger phase creates its other tasks when these have
-containers. So no step of the machine takes long, however large the job is.
+"""The number of tasks that may wait for containers at once; a larger phase creates its other tasks when these have
+containers. No step of the machine therefore takes long, however large the job is.
 """
 
 
 class Waiting:
-    """The tasks of a phase that wait until containers may be requested for them, in order. One that is to be tried
-    again later comes last when its time has come. ``planned``: how many are not created yet."""
+    """The tasks of a phase that wait until containers may be requested for them, in order. A task to be retried later
+    goes to the end when its time has come. ``planned`` is the number of tasks that are not created yet."""
 
     def __init__(self) -> None:
         self._plan: Iterator[Task] = iter(())
@@ -34,7 +34,7 @@ class Waiting:
         self._plan, self.planned = plan, count
 
     def make(self, asked: int) -> list[Task]:
-        """Create and return further tasks, if few others wait here or, ``asked``, for their containers."""
+        """Create and return further tasks, if few others wait here or, with ``asked``, for their containers."""
         waiting = asked + len(self)
         made = list(islice(self._plan, MOST_ASKED - waiting)) if waiting <= MOST_ASKED // 2 else []
         self.planned -= len(made)
@@ -46,17 +46,18 @@ class Waiting:
         self._due.extend(tasks)
 
     def add_later(self, task: Task, not_before: float) -> None:
-        """Add a task for which nothing is requested before that time."""
+        """Add a task that requests no container before this time."""
         heappush(self._later, (not_before, task.number, task))
 
     def take(self, now: float, most: int) -> list[Task]:
-        """Remove and return the first ``most`` of those that are due. The cost does not depend on how many wait."""
+        """Remove and return the first ``most`` tasks that are due. The cost does not depend on the number of waiting
+        tasks."""
         while self._later and self._later[0][0] <= now:
             self._due.append(heappop(self._later)[2])
         return [self._due.popleft() for _ in range(min(most, len(self._due)))]
 
     def remove(self, task: Task) -> None:
-        """Remove one of them."""
+        """Remove a task."""
         if task in self._due:
             self._due.remove(task)
         else:
@@ -64,11 +65,11 @@ class Waiting:
             heapify(self._later)
 
     def next_time(self) -> float | None:
-        """The time when the next retry is due, of those that are not due yet; None if there is none."""
+        """The time of the next retry that is not due yet; None if there is none."""
         return self._later[0][0] if self._later else None
 
     def clear(self) -> int:
-        """Remove all. Returns how many of them were not created yet."""
+        """Remove all tasks. Returns the number of tasks that were not created yet."""
         unmade, self.planned, self._plan = self.planned, 0, iter(())
         self._due.clear()
         self._later.clear()

@@ -1,8 +1,7 @@
-"""What a NodeManager remembers of its containers for the sake of the ResourceManager: what to tell, and whose
-they are.
+"""The containers of a NodeManager as the ResourceManager must learn of them: unreported changes, unacknowledged ends,
+and the applications with live containers.
 
-The containers themselves are the ContainerScheduler's; this keeps which statuses changed since they were last
-told, which ends the RM has not acknowledged, and which applications have something here. Pure.
+The ContainerScheduler owns the containers themselves. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from executor.core.events import ContainerKillRequested
 from executor.records import ContainerState, ContainerStatus, ContainerUsage, ResourceUtilization
 
 REMEMBERED_ENDS: Final = 2000
-"""How many ended applications and withdrawn containers are remembered, to refuse what comes late for them."""
+"""The number of ended applications and withdrawn containers that are remembered, to refuse late requests for them."""
 
 
 class Remembered:
@@ -28,7 +27,7 @@ class Remembered:
         return text in self._texts
 
     def add(self, text: str) -> None:
-        """Remember it, and forget the oldest one if there are too many."""
+        """Remember a text, and forget the oldest one if there are too many."""
         self._texts.pop(text, None)
         self._texts[text] = None
         if len(self._texts) > REMEMBERED_ENDS:
@@ -36,7 +35,7 @@ class Remembered:
 
 
 class NodeContainers:
-    """Fed with every ReportStatus of the scheduler, in order."""
+    """Receives every ReportStatus of the scheduler, in order."""
 
     def __init__(self) -> None:
         self.ended_applications = Remembered()
@@ -46,7 +45,8 @@ class NodeContainers:
         self._changed: dict[str, None] = {}
         self._unacknowledged: dict[str, ContainerStatus] = {}
         self.counts = {"launched": 0, "completed": 0, "failed": 0, "killed": 0}
-        """Since the node's start, as NodeManagerMetrics counts: completed ended with 0, killed by the cluster."""
+        """Counts since the node's start, as NodeManagerMetrics has them: completed ended with 0, killed by the
+        cluster."""
 
     @property
     def live(self) -> dict[str, ContainerStatus]:
@@ -55,7 +55,7 @@ class NodeContainers:
 
     @property
     def started(self) -> list[str]:
-        """The live containers that have, or had, processes: those whose use can be measured."""
+        """The live containers that have, or had, processes: their usage can be measured."""
         return [one for one, status in self._live.items() if status.state is not ContainerState.SCHEDULED]
 
     @property
@@ -64,7 +64,7 @@ class NodeContainers:
         return self._unacknowledged
 
     def reported(self, status: ContainerStatus) -> None:
-        """The scheduler says that a container's state, type or limits changed."""
+        """The scheduler reports that a container's state, type or limits changed."""
         container_id = status.container_id
         self._count(status)
         self._changed[container_id] = None
@@ -99,14 +99,14 @@ class NodeContainers:
         return tuple(self._applications)
 
     def acknowledged(self, container_ids: Iterable[str]) -> list[str]:
-        """The RM has heard of these ends; those of them that it need not hear again."""
+        """The RM has received these ends. Returns the containers whose end need not be reported again."""
         known = [one for one in container_ids if self._unacknowledged.pop(one, None) is not None]
         for container_id in known:
             self._changed.pop(container_id, None)
         return known
 
     def all_statuses(self) -> tuple[ContainerStatus, ...]:
-        """Everything the RM has to know when this node registers."""
+        """All statuses that the RM must know when this node registers."""
         self._changed.clear()
         return (*self._unacknowledged.values(), *self._live.values())
 
@@ -121,7 +121,7 @@ class NodeContainers:
         return statuses
 
     def update_live(self, status: ContainerStatus) -> None:
-        """A live container's figures are newer, and its state is the same."""
+        """A live container has newer figures, and the same state."""
         if status.container_id in self._live:
             self._live[status.container_id] = status
 
@@ -134,9 +134,10 @@ class NodeContainers:
         *,
         force: bool = False,
     ) -> list[ContainerKillRequested]:
-        """The events that end those of them that live, in order.
+        """The events that end the live ones of these containers, in order.
 
-        Those that wait come first, else the end of a running one would start them only to be ended too.
+        Waiting containers come first: otherwise the end of a running container would start a waiting one, only to end
+        it too.
         """
         waiting = (ContainerState.SCHEDULED, ContainerState.PAUSED)
         found = [one for one in container_ids if one in self._live]
@@ -159,7 +160,8 @@ class UtilizationMeter:
         self._last: dict[str, ContainerUsage] = {}
 
     def sampled(self, usages: dict[str, ContainerUsage]) -> None:
-        """All containers were measured. One measured for the first time counts from its next sample on."""
+        """All containers were measured. A container that is measured for the first time counts from its next sample
+        on."""
         cores = 0.0
         for container_id, usage in usages.items():
             before = self._last.get(container_id)

@@ -1,4 +1,5 @@
-"""How a NodeManager ends: first its containers, unless they are kept; then it unregisters; then it stops. Pure."""
+"""The end of a NodeManager: first its containers end, unless they are kept; then it unregisters; then it stops.
+Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from typing import Final
 from ..errors import ConnectionFailedError, ShuttingDownError, YoppError
 
 UNREGISTER_SECONDS: Final = 1.0
-"""How long the end waits for the RM to note it."""
+"""Seconds that the ending node waits for the RM's answer to its unregistration."""
 GRACE_SECONDS: Final = 5.0
-"""How long, beyond the time between SIGTERM and SIGKILL, the end waits for containers to end."""
+"""Seconds, beyond the time between SIGTERM and SIGKILL, that the ending node waits for containers to end."""
 FORCED_SECONDS: Final = 0.5
-"""How long it waits after that."""
+"""Seconds that the ending node waits for containers after SIGKILL."""
 
 
 class EndingStep(enum.Enum):
@@ -31,18 +32,19 @@ class NodeEnding:
     def __init__(self, reason: str, now: float, *, keeps: bool, patience: float) -> None:
         self.reason = reason
         self.keeps = keeps
-        """Whether the containers are kept for the next life of the node."""
+        """Whether the containers are kept for the next NM process."""
         self.deadline = now + patience + GRACE_SECONDS
         self._unregistering = False
         self._forced = False
 
     def hasten(self, now: float) -> None:
-        """The end was requested again: wait no longer for containers."""
+        """The end was requested again: do not wait for containers any longer."""
         if not self.keeps and not self._forced:
             self.deadline = now
 
     def next_step(self, now: float, *, live: int, registered: bool) -> EndingStep:
-        """The next step. ``live`` containers have not ended; ``registered``: the RM counts the node among its own."""
+        """The next step. ``live``: the number of containers that have not ended; ``registered``: the node is
+        registered with the RM."""
         late = now >= self.deadline
         if self._unregistering:
             return EndingStep.STOP if late or not registered else EndingStep.WAIT
@@ -59,7 +61,7 @@ class NodeEnding:
         return EndingStep.UNREGISTER
 
     def refusal(self, node_id: str) -> YoppError:
-        """The error for masters: a node that keeps its containers is away like one that has died, and they wait for its
-        next life. One that ends its containers ends the master, too."""
+        """The error for masters. A node that keeps its containers is unreachable like one that has died, and its
+        containers wait for the next NM process. A node that ends its containers ends the master, too."""
         kind = ConnectionFailedError if self.keeps else ShuttingDownError
         return kind(f"node {node_id} is ending", because=self.reason)

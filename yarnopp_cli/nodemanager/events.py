@@ -1,9 +1,9 @@
-"""What happens to a NodeManager beyond its containers and its callers, and what it wants of the world.
+"""Events and commands of a NodeManager, beside those of its containers and its calls.
 
-Events in the past tense, commands in the imperative; frozen data without behaviour. A node has one connection to the
-ResourceManager of its own, whose ``attempt_id`` is "", and one for each master that goes through its AMRMProxy, so that
-the RM sees a master come and go. The connection that an event or command speaks of is the one that the last
-ConnectUpstream with its ``attempt_id`` made; calls go out in the order of their commands.
+Events are in the past tense, commands in the imperative; both are frozen data without behaviour. A node has one
+connection to the ResourceManager of its own, whose ``attempt_id`` is "", and one for each master that uses its
+AMRMProxy, so that the RM notices the connection and disconnection of a master. An event or command refers to the
+connection that the last ConnectUpstream with its ``attempt_id`` made; calls are sent in the order of their commands.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CallUpstream(Record):
 
 
 class CloseUpstream(Record):
-    """Close the connection; nothing more is heard of it."""
+    """Close the connection; no further event refers to it."""
 
     attempt_id: str
 
@@ -47,7 +47,7 @@ UpstreamCommand = ConnectUpstream | CallUpstream | CloseUpstream
 
 
 class UpstreamConnected(Record):
-    """The connection asked for is there."""
+    """The requested connection is established."""
 
     attempt_id: str = ""
 
@@ -79,9 +79,9 @@ UpstreamEvent = UpstreamConnected | UpstreamLost | UpstreamAnswered | UpstreamRe
 
 
 class NodeStopRequested(Record):
-    """The end of this NM was requested. With ``keep_containers`` its containers go on without it.
+    """The end of this NM was requested. With ``keep_containers`` its containers run on without it.
 
-    A second request while it ends its containers kills what still runs.
+    A second request while it ends its containers kills the remaining ones.
     """
 
     reason: str
@@ -89,11 +89,12 @@ class NodeStopRequested(Record):
 
 
 class AnnounceReady(Record):
-    """Tell the process that started this daemon that it serves. Emitted once."""
+    """Report to the process that started this daemon that it is ready. Emitted once."""
 
 
 class StoredPipeline(Record):
-    """What the next life of this node needs to go on: the RM's token and terms. ``epoch`` counts the lives."""
+    """The state of an attempt's pipeline that the next NM process needs: the RM's token and terms. ``epoch`` counts
+    the NM processes."""
 
     attempt_id: str
     token: Token
@@ -103,13 +104,13 @@ class StoredPipeline(Record):
 
 
 class StorePipelines(Record):
-    """Write these down, in place of all that was written before."""
+    """Store these records; they replace all earlier ones."""
 
     pipelines: tuple[StoredPipeline, ...]
 
 
 ProxyCommand = UpstreamCommand | StorePipelines
-"""What an AMRMProxy asks for, beside answers to calls."""
+"""The commands of an AMRMProxy, beside answers to calls."""
 
 
 class AnswerByCopy(Record):
@@ -135,9 +136,9 @@ Event = (
     | NodeStopRequested
     | CopyAnswered
 )
-"""Everything a NodeManager may be told."""
+"""All events of a NodeManager."""
 
 Command = (
     executor_commands.Command | Reply | ReplyError | StopDaemon | AnnounceReady | AnswerByCopy | ProxyCommand
 )
-"""Everything a NodeManager may answer with."""
+"""All commands of a NodeManager."""

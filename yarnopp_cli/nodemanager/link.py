@@ -1,10 +1,10 @@
-"""When a node speaks with its ResourceManager: connecting again, heartbeats, and how often (YARN's
+"""The timing of a node's calls to its ResourceManager: connections, heartbeats, and their intervals (YARN's
 NodeStatusUpdaterImpl).
 
-A change is told at once, and the RM holds the answer to an idle heartbeat until it has
-something for the node, so that neither waits for the other's clock. At most two heartbeats are without an
-answer: one that waits at the RM and one on its way that supersedes it; changes that come meanwhile go
-together in the next. Pure: it knows only when, the NodeManager knows what.
+A change is reported at once, and the RM holds the answer to an idle heartbeat until it has news for the node, so that
+neither waits for the other's clock. At most two heartbeats are unanswered: one that waits at the RM and a newer one on
+its way; later changes go together in the next heartbeat. Pure: this module decides when to call, the NodeManager
+decides what to send.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ import enum
 from ..records.tracker_protocol import NodeHeartbeatResponse
 
 FIRST_RETRY = 0.01
-"""Seconds between attempts to connect for the first time: the RM is starting at the same moment."""
+"""Seconds between the first attempts to connect: the RM is starting at the same time."""
 FIRST_RETRY_LASTS = 3.0
-"""Seconds for which attempts are made that often."""
+"""Seconds for which attempts follow each other at this rate."""
 BACKOFF_MIN = 0.05
 BACKOFF_MAX = 1.0
-"""Seconds between attempts to connect again: doubled from the first to the second."""
+"""The longest pause, in seconds, between attempts to reconnect; the pause is doubled after each."""
 OPPORTUNISTIC_GAPS = 2
-"""How many gaps news of opportunistic containers alone waits after the last heartbeat, and at least one after the
-change: the node has started the next containers by then, and what the ended ones leave is allocated to nobody."""
+"""The number of gaps by which news of opportunistic containers alone wait after the last heartbeat, and at least one
+gap after the change. By then the node has started the next containers, and the RM does not allocate the resources of
+the ended ones to others."""
 IDLE_INTERVALS = 3
-"""For so many intervals the RM may hold the heartbeat of a node without containers, which has nothing to tell."""
+"""The number of intervals for which the RM may hold the heartbeat of a node without containers, which has no news."""
 QUICK_ANSWERS = 5
-"""So many quick answers without news mean that the RM does not hold heartbeats: then the interval holds."""
+"""The number of quick answers without news after which the node concludes that the RM does not hold heartbeats; it
+then waits for the interval."""
 
 
 class Backoff:
@@ -57,15 +59,15 @@ class LinkState(enum.Enum):
 
 
 class ResourceManagerLink:
-    """``interval`` seconds is the longest time between heartbeats; ``periodic`` makes it the only one.
+    """``interval`` seconds is the longest time between heartbeats; with ``periodic``, every interval has this length.
 
-    ``gap`` is the shortest while containers queue at the node: what changes meanwhile goes together.
+    ``gap`` is the shortest interval while containers queue at the node: changes within it go together.
     """
 
     def __init__(self, *, periodic: bool, interval: float = 1.0, gap: float = 0.0) -> None:
         self.state = LinkState.IDLE
         self.queueing = False
-        """Whether containers queue at the node: then no news is urgent, since its vcores are not idle meanwhile."""
+        """Whether containers queue at the node: then no news are urgent, since its vcores are in use."""
         self.idle = False
         """Whether the node has no containers."""
         self._gap = 0.0 if periodic else gap
@@ -90,17 +92,17 @@ class ResourceManagerLink:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the RM counts this node among its own."""
+        """Whether the node is registered with the RM."""
         return self.state is LinkState.REGISTERED
 
     @property
     def in_flight(self) -> int:
-        """How many heartbeats are without an answer."""
+        """The number of unanswered heartbeats."""
         return len(self._in_flight)
 
     @property
     def wait_ms(self) -> int:
-        """How long the RM may hold the answer to a heartbeat."""
+        """The time, in ms, for which the RM may hold the answer to a heartbeat."""
         return 0 if self._periodic else int(self.interval * 1000) * (IDLE_INTERVALS if self.idle else 1)
 
     # -- connecting and registering --------------------------------------------------------------------
@@ -115,7 +117,7 @@ class ResourceManagerLink:
             self.lost_at = now
 
     def lost(self, now: float) -> None:
-        """There is no connection (any more): try again after a while."""
+        """There is no connection: try again after a pause."""
         self._in_flight.clear()
         self._register_at = None
         if self.state is LinkState.UNREGISTERED:
@@ -136,7 +138,7 @@ class ResourceManagerLink:
         self._register_at = None
 
     def registered(self, now: float, *, secret: str, interval: float) -> None:
-        """The RM took the node in. Answers to heartbeats of before mean nothing any more."""
+        """The RM has accepted the registration. Answers to earlier heartbeats are ignored."""
         self.state = LinkState.REGISTERED
         self.was_registered = True
         self.lost_at = None
@@ -148,13 +150,13 @@ class ResourceManagerLink:
         self._quick = 0
 
     def register_again(self, now: float) -> None:
-        """The RM does not know this node (RESYNC): register after a while, soon at first."""
+        """The RM does not know this node (RESYNC): register after a pause, a short one at first."""
         self.state = LinkState.REGISTERING
         self._in_flight.clear()
         self._register_at = now + self._backoff.take()
 
     def unregistered(self) -> None:
-        """Send nothing more: the node has unregistered."""
+        """The node has unregistered: send no more heartbeats."""
         self.state = LinkState.UNREGISTERED
         self._retry_at = self._register_at = None
         self._in_flight.clear()
@@ -164,20 +166,20 @@ class ResourceManagerLink:
         return self._retry_at is not None and now >= self._retry_at
 
     def registration_due(self, now: float) -> bool:
-        """Whether it is time to register again on the connection there is."""
+        """Whether it is time to register again over the present connection."""
         return self._register_at is not None and now >= self._register_at
 
     # -- heartbeats ------------------------------------------------------------------------------------
 
     def changed(self, now: float, *, opportunistic: bool = False) -> None:
-        """There is something to tell, of an ``opportunistic`` container or of anything else."""
+        """There is news, of an ``opportunistic`` container or of anything else."""
         if not self._dirty:
             self._changed_at = now
         self._dirty = True
         self._of_others |= not opportunistic
 
     def heartbeat_due(self, now: float) -> bool:
-        """Whether a heartbeat is to be sent now."""
+        """Whether a heartbeat must be sent now."""
         if not self.is_registered or now < self._not_before:
             return False
         if self._periodic:
@@ -188,7 +190,7 @@ class ResourceManagerLink:
 
     @property
     def _not_before(self) -> float:
-        """When the next heartbeat may be sent."""
+        """The earliest time of the next heartbeat."""
         if not self.queueing:
             return self._last_sent
         if not self._dirty or self._of_others:
@@ -196,7 +198,7 @@ class ResourceManagerLink:
         return max(self._last_sent + self._gap * OPPORTUNISTIC_GAPS, self._changed_at + self._gap)
 
     def sent(self, now: float) -> int:
-        """A heartbeat goes out now; its sequence number."""
+        """A heartbeat is sent now; returns its sequence number."""
         sequence = self._next_sequence
         self._next_sequence += 1
         self._in_flight[sequence] = now
@@ -206,7 +208,8 @@ class ResourceManagerLink:
         return sequence
 
     def answered(self, sequence: int, response: NodeHeartbeatResponse, now: float) -> bool:
-        """A heartbeat was answered; whether that counts: not if the node has registered anew since."""
+        """A heartbeat was answered. Returns whether the answer counts: it does not if the node has registered again
+        since."""
         sent_at = self._in_flight.pop(sequence, None)
         if sent_at is None:
             return False
@@ -219,11 +222,11 @@ class ResourceManagerLink:
         was_held = now - sent_at >= self.interval / 2
         self._quick = 0 if was_held or _has_news(response) else self._quick + 1
         if self._quick <= QUICK_ANSWERS:
-            self._next_beat_at = now  # the next one goes and waits at the RM
+            self._next_beat_at = now  # The next heartbeat is sent, and waits at the RM.
         return True
 
     def next_deadline(self) -> float | None:
-        """When something of the above is due, None for never."""
+        """The time when the next call is due, None for never."""
         if self._retry_at is not None:
             return self._retry_at
         if self._register_at is not None:
@@ -235,8 +238,8 @@ class ResourceManagerLink:
         return max(self._next_beat_at, self._not_before) if not self._in_flight else None
 
     def validate(self) -> None:
-        """Assert what must hold between two events."""
-        # Two, and the last one of a node that ends, which waits for nobody.
+        """Assert the invariants between two events."""
+        # Two, and the last one of an ending node, which is sent without waiting for answers.
         assert len(self._in_flight) <= 3, self._in_flight
         assert not self._in_flight or self.is_registered, self.state
         assert (self._retry_at is not None) == (self.state is LinkState.WAITING_TO_RETRY), self.state

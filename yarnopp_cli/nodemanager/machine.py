@@ -1,9 +1,10 @@
 """NodeManager: the machine of one node of a cluster (YARN's ContainerManagerImpl and NodeStatusUpdaterImpl).
 
-It embeds a ContainerScheduler, passes its commands on, and adds what a cluster needs: the calls of masters and
-users with their tokens, registration and heartbeats, the end of applications, and its own end. Pure:
-it reads no clock, file or socket. ``link`` decides when to speak with the ResourceManager, ``containers`` what to
-tell it, ``service`` what a token grants, ``orders`` what follows from the RM's answers, ``ending`` how the node ends.
+It embeds a ContainerScheduler, passes its commands on, and adds the duties of a node in a cluster: the calls of
+masters and users with their tokens, registration and heartbeats, the end of applications, and its own end. Pure: it
+reads no clock, file or socket. ``link`` decides when to call the ResourceManager, ``containers`` which statuses to
+report, ``service`` checks tokens and serves calls, ``orders`` carries out the RM's answers, ``ending`` decides the
+steps of the end.
 
 Decisions: nm-keeps-containers.
 """
@@ -57,14 +58,15 @@ from .reports import NodeFacts, NodeReporter
 from .service import ContainerService
 
 if TYPE_CHECKING:
-    from .proxy.amrmproxy import AMRMProxyService  # few nodes have one, and it imports much
+    # Imported late: few nodes have an AMRMProxy, and it imports many modules.
+    from .proxy.amrmproxy import AMRMProxyService
 
 HOLD_SECONDS: Final = 10.0
-"""How long masters' calls wait for a node that has not registered yet: it knows no key for tokens."""
+"""Seconds for which masters' calls wait for a node that has not registered yet: it has no key for tokens."""
 FIRST_CONTACT_SECONDS: Final = 30.0
-"""How long a new node tries to reach an RM that it never spoke with."""
+"""Seconds for which a new node tries to reach an RM that it has never reached."""
 ON_DEMAND_PATIENCE_SECONDS: Final = 5.0
-"""How long a node of an on-demand cluster outlives its RM: nobody will start that one again."""
+"""Seconds by which a node of an on-demand cluster outlives its RM: no process will restart this RM."""
 
 NODE_UNHEALTHY = "Container returned because its node is unhealthy"
 NODE_ENDED = "Container killed because its NodeManager was stopped"
@@ -73,9 +75,9 @@ NODE_ENDED = "Container killed because its NodeManager was stopped"
 class NodeManager:
     """The machine of one node: ``Machine[Event, Command]``.
 
-    ``address`` is where it listens (``unix:/path``), ``log_dir`` where containers' output goes.
-    ``wall_offset`` is the epoch seconds at the machine's time 0. It speaks with the RM only after
-    RecoveryCompleted. ``proxy``, where there is one, is what masters of this node go through.
+    ``address`` is the address on which it listens (``unix:/path``), ``log_dir`` the directory of containers' output.
+    ``wall_offset`` is the epoch seconds at the machine's time 0. It calls the RM only after RecoveryCompleted.
+    ``proxy`` is the AMRMProxy of the masters on this node, if it has one.
     """
 
     def __init__(
@@ -136,18 +138,18 @@ class NodeManager:
 
     @property
     def scheduler(self) -> ContainerScheduler:
-        """The embedded scheduler, to look at."""
+        """The embedded scheduler, for reading."""
         return self._scheduler
 
     @property
     def has_containers(self) -> bool:
-        """Whether something lives here, or has ended and the RM does not know it yet."""
+        """Whether a container is live here, or has ended without the RM's acknowledgement."""
         return bool(self._containers.live or self._containers.unacknowledged)
 
     # -- the machine -----------------------------------------------------------------------------------
 
     def handle(self, event: Event, now: float) -> list[Command]:
-        """Take one event; answer with commands, in the order in which they are to be performed."""
+        """Handle one event; return commands, in the order in which they must be performed."""
         self._begin(now)
         match event:
             case CallReceived():
@@ -193,16 +195,16 @@ class NodeManager:
 
     @property
     def container_counts(self) -> dict[str, int]:
-        """How many containers were launched, and how they ended, since the node's start."""
+        """The number of launched containers, and of each kind of end, since the node's start."""
         return dict(self._containers.counts)
 
     @property
     def cluster_stays(self) -> bool:
-        """Whether the RM has said that the cluster does not end with its last job."""
+        """Whether the RM has reported that the cluster does not end with its last job."""
         return self._lifetime == STAY
 
     def next_deadline(self) -> float | None:
-        """When ``advance`` wants to be called, None for never."""
+        """The time of the next call of ``advance``; None for never."""
         if self._stopped:
             return None
         due = self._scheduler.next_deadline()
@@ -213,7 +215,7 @@ class NodeManager:
         return earliest((due, self._link.next_deadline(), self._patience_ends(), proxied, held))
 
     def advance(self, now: float) -> list[Command]:
-        """Do what was due by ``now``."""
+        """Perform everything that is due by ``now``."""
         self._begin(now)
         self._collect(self._scheduler.advance(now))
         if self._proxy is not None and self._ending is None:
@@ -250,7 +252,7 @@ class NodeManager:
         self._reporter.began(self._epoch_ms)
 
     def _finish(self) -> list[Command]:
-        """Do what may follow from any event: send a heartbeat, or take the next step of the ending."""
+        """Do what may follow any event: send a heartbeat, or take the next step of the end."""
         if self._stopped:
             return self._commands
         if self._scheduler.health_report != self._health_told:
@@ -274,7 +276,7 @@ class NodeManager:
         self._collect(self._scheduler.handle(event, self._now))
 
     def _collect(self, commands: Iterable[Command]) -> None:
-        """Pass commands on; the scheduler's reports end here."""
+        """Pass commands on, except the scheduler's reports, which are handled here."""
         for command in commands:
             if isinstance(command, ReportStatus):
                 self._containers.reported(command.status)
@@ -314,14 +316,15 @@ class NodeManager:
                 if self._link.is_registered:
                     self._link.register_again(self._now)
             case _:
-                self._link.unregistered()  # refused or not: there is nothing more to say
+                self._link.unregistered()  # Whether or not the RM refused, no report follows.
 
     def _on_registered(self, response: RegisterNodeManagerResponse) -> None:
         if self._ending is not None or self._link.state is not LinkState.REGISTERING:
             return
         if response.action != "NORMAL":
             reason = response.diagnostics or f"the ResourceManager answered {response.action}"
-            # It may be refused because its like is alive elsewhere: whatever runs here is not its to end.
+            # It may be refused because another process of this node is alive: the containers here are not its own to
+            # end.
             self._link.unregistered()
             self._begin_ending(reason, keep=self._lifetime != ON_DEMAND)
             return
@@ -347,11 +350,12 @@ class NodeManager:
             self._begin_ending(str(error), keep=True)
 
     def _on_resource_manager_lost(self) -> None:
-        self._pass(executor_events.GuaranteedAwaited(False))  # nobody comes from there now
+        # No guaranteed container comes from an RM that is lost.
+        self._pass(executor_events.GuaranteedAwaited(False))
         self._link.lost(self._now)
 
     def _patience_ends(self) -> float | None:
-        """When this node gives its RM up; None for never: it keeps its containers and tries again."""
+        """The time when this node gives its RM up; None for never: it keeps its containers and tries again."""
         lost_at = self._link.lost_at
         if self._ending is not None or lost_at is None or self._link.state is LinkState.CONNECTING:
             return None
@@ -380,7 +384,8 @@ class NodeManager:
             self._collect(self._proxy.nodes_changed(response.nodes_for_scheduling, self._now))
 
     def _give_back_queued(self, why: str) -> None:
-        """Nothing can be started here: what has not begun is asked for again elsewhere."""
+        """Return the containers that have not begun: no container can be started here, so they are requested again
+        elsewhere."""
         queued = [
             status.container_id
             for status in map(self._scheduler.status, self._containers.live)
@@ -397,7 +402,8 @@ class NodeManager:
         *,
         force: bool = False,
     ) -> None:
-        """The node is what is at fault, unless ``status`` says otherwise: the work is asked for again elsewhere."""
+        """End containers whose node is at fault, unless ``status`` says otherwise; their work is requested again
+        elsewhere."""
         for event in self._containers.kills(container_ids, status, cause, diagnostics, force=force):
             self._pass(event)
 
@@ -410,7 +416,7 @@ class NodeManager:
             self._ending.hasten(self._now)
 
     def _begin_ending(self, reason: str, *, keep: bool, by_resource_manager: bool = False) -> None:
-        """Begin the end. Containers are kept only where the next life of this node will look for them."""
+        """Begin the end. Containers are kept only if the next NM process will look for them."""
         keep = keep and self._settings.recovery_enabled
         patience = self._executor_settings.sleep_delay_before_sigkill_ms / 1000
         self._ending = NodeEnding(reason, self._now, keeps=keep, patience=patience)
@@ -431,7 +437,7 @@ class NodeManager:
                 self._abort(live, cause, NODE_ENDED, force=True)
             case EndingStep.UNREGISTER:
                 if not ending.keeps:
-                    self._heartbeat()  # what ended, before the RM takes the rest for lost
+                    self._heartbeat()  # Report the ended containers before the RM counts the others as lost.
                 request = UnRegisterNodeManagerRequest(self.node_id, self._link.secret, ending.keeps)
                 self._commands.append(CallUpstream("", 0, request))
             case EndingStep.STOP:
@@ -440,7 +446,7 @@ class NodeManager:
     def _stop(self, ending: NodeEnding) -> None:
         self._stopped = True
         if not ending.keeps:
-            # Their ends were told, or there is nobody to tell: the next life need not hear of them.
+            # Their ends were reported, or no RM is there to receive them: the next NM process need not report them.
             ended = self._containers.acknowledged(list(self._containers.unacknowledged))
             self._collect(self._scheduler.forget(ended))
         self._link.unregistered()
@@ -458,7 +464,7 @@ class NodeManager:
                 self._commands.append(Reply(call.call_id, response))
 
     def _served(self, call: CallReceived) -> object | None:
-        """The response to a call; None for one that waits, or that the AMRMProxy answers."""
+        """The response to a call; None for a call that waits, or that the AMRMProxy answers."""
         request, service = call.request, self._service
         match request:
             case protocol.StartContainersRequest() | protocol.UpdateContainersRequest():

@@ -1,7 +1,7 @@
-"""What the ResourceManager has a node do with its containers: the answers to heartbeats, carried out (YARN's
-ContainerManagerImpl, as far as NodeStatusUpdaterImpl is who sends it events).
+"""The ResourceManager's orders to a node: carries out the answers to heartbeats (YARN's ContainerManagerImpl, which
+receives these events from NodeStatusUpdaterImpl).
 
-Unlike the calls that ``service`` serves, these need no token. Pure.
+Unlike the calls that ``service`` serves, orders need no token. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from .service import spec_of
 from .templates import LaunchTemplates
 
 if TYPE_CHECKING:
-    from .proxy.amrmproxy import AMRMProxyService  # few nodes have one, and it imports much
+    # Imported late: few nodes have an AMRMProxy, and it imports many modules.
+    from .proxy.amrmproxy import AMRMProxyService
 
 NO_LIMIT: Final = ContainerQueuingLimit()
 BY_RESOURCEMANAGER = "Container Killed by ResourceManager"
@@ -39,9 +40,9 @@ APPLICATION_ENDED = "Container killed on application-finish event"
 
 
 class ResourceManagerOrders:
-    """``pass_event`` hands an event to ``scheduler`` and takes what comes of it; ``collect`` takes other commands.
+    """``pass_event`` hands an event to ``scheduler`` and collects its commands; ``collect`` takes other commands.
 
-    ``proxy``, where there is one, is what masters of this node go through.
+    ``proxy`` is the AMRMProxy of the masters on this node, if it has one.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ResourceManagerOrders:
         self._templates = LaunchTemplates()
 
     def follow(self, response: NodeHeartbeatResponse, epoch_ms: int) -> None:
-        """Do all that the answer to a heartbeat asks for."""
+        """Carry out all orders in the answer to a heartbeat."""
         if acknowledged := self._containers.acknowledged(response.completed_acknowledged):
             self._collect(self._scheduler.forget(acknowledged))
         self.clean_up(response)
@@ -86,7 +87,7 @@ class ResourceManagerOrders:
             self._pass(events.QueuingLimitReceived(response.queuing_limit))
 
     def clean_up(self, response: RegisterNodeManagerResponse | NodeHeartbeatResponse) -> None:
-        """End the containers and applications that the RM names; their ends are reported as any others."""
+        """End the containers and applications that the RM names; their ends are reported like all others."""
         for container_id in response.containers_to_cleanup:
             self._containers.withdrawn.add(container_id)
         status, cause = ContainerExitStatus.KILLED_BY_RESOURCEMANAGER, Cause(CauseKind.RESOURCEMANAGER)
@@ -110,7 +111,7 @@ class ResourceManagerOrders:
     def _start_master(self, master: ContainerToStart, epoch_ms: int) -> None:
         container, context = master.container, master.launch_context
         if self._scheduler.status(container.id) is not None:
-            return  # told twice
+            return  # A repeated order.
         if self._proxy is not None:
             context = self._proxy.force_through(context)
             self._collect(self._proxy.flush())
@@ -124,7 +125,7 @@ class ResourceManagerOrders:
         self._templates.add(response.templates)
         for task in response.tasks_to_start:
             if self._scheduler.status(task.container_id) is not None:
-                continue  # told twice
+                continue  # A repeated order.
             template, grant = self._templates.grant(task)
             if grant.application_id not in self._containers.ended_applications:
                 self._start(grant, template, epoch_ms)

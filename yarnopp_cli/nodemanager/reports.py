@@ -1,6 +1,6 @@
-"""What a node tells of itself: to the ResourceManager with each registration and heartbeat, and to people.
+"""The reports of a node: for the ResourceManager with each registration and heartbeat, and for users.
 
-It only reads the scheduler. Pure; ``link`` decides when it is told.
+It only reads the scheduler. Pure; ``link`` decides when reports are sent.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .link import ResourceManagerLink
 
 DEFAULT_RACK: Final = "/default-rack"
 USAGE_SECONDS: Final = 1.0
-"""Figures of live containers go to the RM this often, at most."""
+"""The shortest time, in seconds, between two reports of live containers' figures to the RM."""
 
 
 class NodeFacts(Record):
-    """What people are told of a node: ``cgroups`` and ``warnings`` say what limits its containers."""
+    """Facts about a node for users: ``cgroups`` and ``warnings`` describe the limits of its containers."""
 
     pid: int = 0
     version: str = ""
@@ -36,9 +36,10 @@ class NodeFacts(Record):
 
 
 class NodeReporter:
-    """``address`` is where the node listens, ``log_dir`` where its containers' output goes.
+    """Makes the reports of a node.
 
-    ``proxied`` gives the applications whose masters go through the node's AMRMProxy.
+    ``address`` is the address on which the node listens, ``log_dir`` the directory of its containers' output.
+    ``proxied`` returns the applications whose masters use the node's AMRMProxy.
     """
 
     def __init__(
@@ -60,20 +61,20 @@ class NodeReporter:
         self._proxied = proxied
         self._meter = UtilizationMeter()
         self.traces = UsageTraces()
-        """What was used in the last minute."""
+        """The usage of the last minute."""
         self.answers: list[NodeAnswer] = []
-        """The answers to questions of the ResourceManager that no heartbeat has told yet."""
+        """The answers to questions of the ResourceManager that were not sent yet."""
         self._node_utilization = ResourceUtilization()
         self._usage_told_at = float("-inf")
         self._usage_is_new = False
         self._started_at_ms = 0
 
     def began(self, now_ms: int) -> None:
-        """The node is alive at ``now_ms`` (epoch milliseconds); the first time counts."""
+        """The node is alive at ``now_ms`` (epoch milliseconds); only the first call counts."""
         self._started_at_ms = self._started_at_ms or now_ms
 
     def sampled(self, event: UsageSampled, now: float) -> bool:
-        """All containers were measured. Returns whether nothing was known of the node before."""
+        """All containers were measured. Returns whether this is the node's first measurement."""
         is_first = self._node_utilization == ResourceUtilization()
         self._meter.sampled(event.usages)
         self.traces.sampled(event.usages, event.node, now)
@@ -82,7 +83,7 @@ class NodeReporter:
         return is_first
 
     def registration(self) -> RegisterNodeManagerRequest:
-        """The node and everything it has."""
+        """The node and all its containers."""
         return made_of(
             RegisterNodeManagerRequest,
             self._facts,
@@ -95,7 +96,7 @@ class NodeReporter:
         )
 
     def heartbeat(self, link: ResourceManagerLink, now: float) -> NodeHeartbeatRequest:
-        """The news since the last one."""
+        """The news since the last heartbeat."""
         with_usage = self._usage_is_new and now - self._usage_told_at >= USAGE_SECONDS
         if with_usage:
             self._usage_is_new = False
@@ -126,11 +127,11 @@ class NodeReporter:
         self._facts = replace(self._facts, http_address=address)
 
     def _applications(self) -> tuple[str, ...]:
-        """The applications that have a container here, or a master that goes through this node."""
+        """The applications that have a container here, or a master that uses this node's AMRMProxy."""
         return tuple(dict.fromkeys((*self._containers.running_applications, *self._proxied())))
 
     def node_info(self, link: ResourceManagerLink, wall_offset: float = 0.0) -> GetNodeInfoResponse:
-        """The node, for people. ``wall_offset`` is the epoch seconds at the link's time 0."""
+        """A node's report for users. ``wall_offset`` is the epoch seconds at the link's time 0."""
         return made_of(
             GetNodeInfoResponse,
             self._facts,
@@ -147,21 +148,21 @@ class NodeReporter:
 
 
 POINTS = 60
-"""As many are kept of each, the latest."""
+"""The number of points that are kept of each trace, the latest ones."""
 
 _STEP = 0.9
-"""Seconds between two of them at least, however often is measured."""
+"""The shortest time, in seconds, between two points, however often usage is measured."""
 
 _FIELDS = 3
 _SLACK = 15
-"""So many too many are there before the oldest are thrown away, all at once."""
+"""The number of surplus points at which the oldest are dropped, all at once."""
 
 
 class UsageTraces:
-    """What containers and their machine used in the last minute, for those who begin to look: bare numbers, one entry a
-    second, since nobody reads it most of the time.
+    """The usage of containers and of their machine in the last minute, for watchers that begin to look. Traces are
+    bare numbers, one entry a second, since they are rarely read.
 
-    Told of each measurement. A container that is measured no more is forgotten."""
+    ``sampled`` receives each measurement. A container that is not measured any more is forgotten."""
 
     def __init__(self) -> None:
         self._containers: dict[str, list[float]] = {}

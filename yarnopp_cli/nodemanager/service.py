@@ -1,7 +1,7 @@
-"""What masters and users may ask of a node's containers: YARN's ContainerManagementProtocol.
+"""Calls of masters and users about a node's containers: YARN's ContainerManagementProtocol.
 
-The NodeManager decides when a call is served; this says what comes of it: what a token grants, which container
-arrives, changes or ends, and what is refused (ContainerManagerImpl). Pure.
+The NodeManager decides when a call is served; this module performs it: it checks tokens, starts, changes and ends
+containers, and refuses invalid requests (ContainerManagerImpl). Pure.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _NO_PAUSE = {
     ContainerState.SCHEDULED: ("it is queued", "`yopp container kill {}` removes it from the queue"),
     ContainerState.KILLING: ("it is being killed", "`yopp container status {}` shows its end"),
 }
-"""The states in which a container cannot be paused: why, and what to do."""
+"""The states in which a container cannot be paused: the reason, and a hint."""
 
 
 def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> ContainerSpec:
-    """What ``token`` grants on this node: a container without a command.
+    """The grant of ``token`` on this node: a container without a command.
 
-    Raises InvalidTokenError if it is forged, expired or another node's.
+    Raises InvalidTokenError if the token is forged, expired or another node's.
     """
     payload = tokens.verify(key, token, tokens.CONTAINER_TOKEN, now_ms=now_ms)
     try:
@@ -76,7 +76,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Conta
 
 
 def spec_of(grant: ContainerSpec, context: ContainerLaunchContext, log_dir: str) -> ContainerSpec:
-    """The container that the executor is to run. Raises InvalidStateError for an impossible launch context."""
+    """The container for the executor. Raises InvalidStateError for an impossible launch context."""
     check_context(context)
     return made_of(
         ContainerSpec,
@@ -89,7 +89,7 @@ def spec_of(grant: ContainerSpec, context: ContainerLaunchContext, log_dir: str)
 
 
 def check_context(context: ContainerLaunchContext) -> None:
-    """Raise InvalidStateError if no process could be started from ``context``, whatever the machine."""
+    """Raise InvalidStateError if no process could be started from ``context`` on any machine."""
     problem = ""
     texts = (*context.command, *context.environment, *context.environment.values(), *context.files)
     if not context.command or not context.command[0]:
@@ -111,7 +111,7 @@ def check_context(context: ContainerLaunchContext) -> None:
 
 
 def claimed_id(token: Token) -> str:
-    """The container id that a token, forged or not, speaks of, so that its refusal can name it; else ""."""
+    """The container id in a token, whether or not the token is genuine, so that a refusal can name it; else ""."""
     try:
         claim: Any = json.loads(token.identifier)
     except (ValueError, RecursionError):
@@ -138,7 +138,7 @@ def _each(
 class ContainerService:
     """Serves the calls about containers.
 
-    ``pass_event`` hands an event to ``scheduler`` and takes what comes of it.
+    ``pass_event`` hands an event to ``scheduler`` and collects its commands.
     """
 
     def __init__(
@@ -158,9 +158,9 @@ class ContainerService:
     def start_containers(
         self, request: protocol.StartContainersRequest, key: bytes, now_ms: int
     ) -> protocol.StartContainersResponse:
-        """Each that is granted arrives.
+        """Start the granted containers.
 
-        One that is here already counts as started: its answer may have been lost.
+        A container that is here already counts as started: the answer may have been lost.
         """
 
         def start(item: protocol.StartContainerRequest) -> str:
@@ -185,7 +185,7 @@ class ContainerService:
     def update_containers(
         self, request: protocol.UpdateContainersRequest, key: bytes, now_ms: int
     ) -> protocol.UpdateContainersResponse:
-        """Promotions, demotions and resizes that the RM granted, each applied at once or refused."""
+        """Promotions, demotions and resizes that the RM granted: each is applied at once or refused."""
 
         def update(token: Token) -> str:
             grant = verified_grant(key, token, self._node_id, now_ms)
@@ -197,7 +197,7 @@ class ContainerService:
     def _update_container(self, grant: ContainerSpec, before: ContainerStatus) -> None:
         same = (grant.version, grant.execution_type, grant.resource)
         if same == (before.version, before.execution_type, before.resource):
-            return  # the RM has delivered it already
+            return  # The RM has delivered the update already.
         if grant.version <= before.version:
             because = f"it already has version {before.version}; the token has {grant.version}"
             raise InvalidStateError(f"container {grant.container_id} is not updated", because=because)
@@ -210,7 +210,7 @@ class ContainerService:
     def stop_containers(
         self, request: protocol.StopContainersRequest, user: str
     ) -> protocol.StopContainersResponse:
-        """End the containers that are here; those that have ended count as stopped."""
+        """End the containers that are on this node; ended ones count as stopped."""
         cause = Cause(CauseKind.PERSON, by=user) if request.by_person else Cause(CauseKind.MASTER)
         diagnostics = request.diagnostics or BY_MASTER
         here, missing = _each(request.container_ids, self._status_now)
@@ -222,7 +222,8 @@ class ContainerService:
     def container_statuses(
         self, request: protocol.GetContainerStatusesRequest
     ) -> protocol.GetContainerStatusesResponse:
-        """The present statuses, with the last measurement of usage, and of those that wait their places and why."""
+        """The present statuses, with the last measurement of usage; for waiting containers, their place and the
+        reason."""
         _, failed = _each(request.container_ids, self._status_now)
         statuses = self._scheduler.statuses(request.container_ids, finished=request.finished)
         return protocol.GetContainerStatusesResponse(tuple(statuses), failed)
@@ -230,14 +231,14 @@ class ContainerService:
     def foretell_promotion(
         self, request: protocol.ForetellPromotionRequest, now: float
     ) -> protocol.ForetellPromotionResponse:
-        """The containers that would give way if these became guaranteed at ``now``."""
+        """The containers that would be preempted if the given ones became guaranteed at ``now``."""
         steps = self._scheduler.would_give_way(request.container_ids, now)
         return protocol.ForetellPromotionResponse(
             {one.container_id: "kill" if isinstance(one, KillContainer) else "pause" for one in steps}
         )
 
     def signal_container(self, request: protocol.SignalContainerRequest) -> ContainerStatus:
-        """A signal to every process of a live container. Raises YoppError where there is none."""
+        """Send a signal to every process of a live container. Raises YoppError if it is not live."""
         status = self._live_status(request.container_id)
         if not 1 <= request.signal <= 64:
             raise InvalidStateError(
@@ -249,7 +250,7 @@ class ContainerService:
         return status
 
     def pause_container(self, request: protocol.PauseContainerRequest, user: str) -> ContainerStatus:
-        """Begin to pause a container of either type; one that is paused already stays paused until it is resumed."""
+        """Begin to pause a container of either type; a paused container stays paused until a user resumes it."""
         container_id = request.container_id
         status = self._live_status(container_id)
         if (why := _NO_PAUSE.get(status.state)) is not None:
@@ -268,13 +269,13 @@ class ContainerService:
         if not self._scheduler.is_held(container_id):
             paused = status.state in (ContainerState.PAUSING, ContainerState.PAUSED)
             if paused and of_kind(status.cause, CauseKind.RESUMED):
-                return status  # it waits for room
-            reason = "it made room for a guaranteed container; it resumes by itself as soon as there is room"
+                return status  # It waits for room.
+            reason = "it made room for a guaranteed container; it resumes by itself when there is room"
             if self._scheduler.gives_way(container_id):
                 reason = "the machine is busy with higher-priority work; it resumes by itself"
             hint = f"`yopp container promote {container_id}` makes it guaranteed"
             if status.state is ContainerState.SCHEDULED:
-                reason = "it is not paused: it is QUEUED, and starts by itself as soon as there is room"
+                reason = "it is not paused: it is QUEUED, and starts by itself when there is room"
                 if status.execution_type is ExecutionType.GUARANTEED:
                     hint = f"`yopp explain {container_id}` shows why it waits"
             elif not paused:

@@ -1,4 +1,4 @@
-"""What the tasks of masters that the RM hosts have in common: told once, and filled in for each task here. Pure."""
+"""The common parts of the tasks of hosted masters: sent once to a node, and filled in there for each task. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LaunchTemplates:
         self._templates: dict[str, LaunchTemplate] = {}
 
     def add(self, templates: Iterable[LaunchTemplate]) -> None:
-        """Keep these; one that is told again replaces itself."""
+        """Keep these templates; a repeated one replaces the earlier."""
         for template in templates:
             self._templates[template.template_id] = template
 
@@ -29,8 +29,8 @@ class LaunchTemplates:
             del self._templates[template.template_id]
 
     def grant(self, task: TaskToStart) -> tuple[ContainerLaunchContext, ContainerSpec]:
-        """The launch context of a task's container, and the grant of the RM. Without its template the former names no
-        command, so that nothing starts.
+        """The launch context of a task's container, and the grant of the RM. If its template is missing, the context
+        names no command, so that no process starts.
         """
         template = self._templates.get(task.template_id)
         context = ContainerLaunchContext(())
@@ -38,5 +38,5 @@ class LaunchTemplates:
             context = template.context.for_task(
                 template.number_variable, task.number, task.arguments, task.duration_hint_ms, task.variables
             )
-        # How long it is expected to run, its context says.
+        # The context has the expected duration.
         return context, made_of(ContainerSpec, template, task, command=(), duration_hint_ms=0)

@@ -1,9 +1,9 @@
 """AMRMProxyService: stands between the masters of a node and the ResourceManager (YARN's class of that name).
 
 It speaks ApplicationMasterProtocol to masters, verifies the tokens that it has given them, and keeps a pipeline of
-interceptors for each attempt. A master that is started on this node is given a token of the proxy's instead of the
-RM's, so that it can speak with nobody else. One that runs in a client comes with the RM's token, shows it once, to
-register, and is given the proxy's in the answer. A machine like the others, embedded in the NodeManager.
+interceptors for each attempt. A master that is started on this node gets a token of the proxy instead of the RM's, so
+that only the proxy accepts its calls. A master in a client has the RM's token, presents it once, to register, and gets
+the proxy's token in the answer. The service is a machine, embedded in the NodeManager.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ MasterRequest = RegisterApplicationMasterRequest | AllocateRequest | FinishAppli
 class AMRMProxyService:
     """The machine: ``Machine[CallReceived | ConnectionLost | UpstreamEvent, Reply | ReplyError | ProxyCommand]``.
 
-    ``interceptors`` make the chain of each attempt, the last of them passing on to the RM.
-    ``key`` signs the tokens given to masters. ``address``
-    is where it listens (``unix:/path``), ``stored`` what an earlier life of this node knew.
+    ``interceptors`` make the chain of each attempt; the last one forwards to the RM. ``key`` signs the tokens of
+    masters. ``address`` is the address on which it listens (``unix:/path``), ``stored`` the records of previous NM
+    processes.
     """
 
     def __init__(
@@ -81,17 +81,18 @@ class AMRMProxyService:
             if known.terms is not None:
                 pipeline.take_terms(known.terms)
         if self._pipelines:
-            self._store()  # the epochs, before anything is allocated: the next life has ids of its own, too
+            # Store the epochs before any allocation: the next NM process needs a separate range of ids.
+            self._store()
 
     @property
     def applications(self) -> tuple[str, ...]:
-        """The applications whose masters go through here: the RM says when they have ended."""
+        """The applications whose masters use this proxy: the RM reports their ends."""
         return tuple(pipeline.application_id for pipeline in self._pipelines.values())
 
     # -- the machine -----------------------------------------------------------------------------------
 
     def handle(self, event: CallReceived | ConnectionLost | UpstreamEvent, now: float) -> list[Command]:
-        """Take one event; answer with commands, in the order in which they are to be performed."""
+        """Handle one event; return commands, in the order in which they must be performed."""
         match event:
             case CallReceived():
                 try:
@@ -114,11 +115,11 @@ class AMRMProxyService:
         return self._finish()
 
     def next_deadline(self) -> float | None:
-        """When ``advance`` wants to be called, None for never."""
+        """The time of the next call of ``advance``; None for never."""
         return earliest(pipeline.next_deadline() for pipeline in self._pipelines.values())
 
     def advance(self, now: float) -> list[Command]:
-        """Do what was due by ``now``."""
+        """Perform everything that is due by ``now``."""
         for pipeline in list(self._pipelines.values()):
             due = pipeline.next_deadline()
             if due is not None and due <= now:
@@ -126,14 +127,14 @@ class AMRMProxyService:
         return self._finish()
 
     def validate(self) -> None:
-        """Assert that nothing that has ended is kept."""
+        """Assert that no ended pipeline is kept."""
         for attempt_id, pipeline in self._pipelines.items():
             assert pipeline.attempt_id == attempt_id and not pipeline.done
 
     # -- the node --------------------------------------------------------------------------------------
 
     def registered(self, container_key: bytes) -> None:
-        """The node has registered: this key signs container tokens now."""
+        """The node has registered: this key signs container tokens from now on."""
         self.directory.container_key = container_key
 
     def nodes_changed(self, nodes: Iterable[RemoteNode], now: float) -> list[Command]:
@@ -144,9 +145,9 @@ class AMRMProxyService:
         return self._finish()
 
     def application_ended(self, application_id: str) -> list[Command]:
-        """The RM says that this application has ended, again and again until nothing of it is here.
+        """The RM reports that this application has ended, repeatedly until this node has nothing of it.
 
-        That may overtake its answer to the master's own farewell, which is awaited then.
+        The report may overtake the RM's answer to the master's unregistration; then the proxy waits for this answer.
         """
         for attempt_id, pipeline in list(self._pipelines.items()):
             if pipeline.application_id == application_id and not pipeline.takes_leave:
@@ -156,7 +157,7 @@ class AMRMProxyService:
     def force_through(self, context: ContainerLaunchContext) -> ContainerLaunchContext:
         """A master's launch context with the RM's token replaced by one that only this proxy accepts.
 
-        What is no master's, or has no token, is left as it is.
+        A context that is not a master's, or has no token, is unchanged.
         """
         attempt_id = context.environment.get(ATTEMPT_VARIABLE, "")
         text = context.files.get(AM_TOKEN_FILE)
@@ -171,7 +172,7 @@ class AMRMProxyService:
         )
 
     def flush(self) -> list[Command]:
-        """The commands of what was done since."""
+        """The commands that have accumulated."""
         return self._finish()
 
     # -- calls -----------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ class AMRMProxyService:
         application_id = str(ApplicationAttemptId.parse(attempt_id).application_id)
         found = self._pipelines.get(attempt_id)
         if isinstance(request, RegisterApplicationMasterRequest) and token.kind != AMRM_PROXY_TOKEN:
-            # A master in a client. Whether its token is genuine only the RM can tell, and is asked.
+            # A master in a client. Only the RM can verify its token, so the RM is asked.
             if found is None:
                 found = self._add(attempt_id, token)
             elif found.rm_token != token:
@@ -209,7 +210,7 @@ class AMRMProxyService:
             self._store()
 
     def _add(self, attempt_id: str, rm_token: Token) -> Pipeline:
-        """A new pipeline, in place of whatever earlier attempt of its application went through here."""
+        """Add a new pipeline, which replaces the pipeline of the application's earlier attempt."""
         application_id = str(ApplicationAttemptId.parse(attempt_id).application_id)
         for other, pipeline in list(self._pipelines.items()):
             if pipeline.application_id == application_id:

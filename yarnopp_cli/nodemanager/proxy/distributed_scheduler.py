@@ -1,9 +1,9 @@
 """DistributedScheduler: allocates a master's opportunistic containers at its own node, without asking the RM.
 
-YARN's interceptor of that name. What it goes by is the list of the least loaded nodes that the RM sends in answers to
-allocate calls and heartbeats; all attempts of a node share it, so that they do not pile up on one place. Its tokens
-are signed with the key that every node has from the RM, its container ids are from a range of their own, and what it
-has allocated is reported to the RM with the next call, whenever there is an RM to call. Guaranteed asks pass it by.
+YARN's interceptor of that name. It allocates on the list of the least loaded nodes, which the RM sends in answers to
+allocate calls and heartbeats; all attempts of a node share the list, so that they spread over the nodes. Its tokens
+are signed with the key that every node gets from the RM, its container ids are from a separate range, and its
+allocations are reported to the RM with the next call, as soon as the RM is reachable. Guaranteed asks go to the RM.
 """
 
 from __future__ import annotations
@@ -30,19 +30,21 @@ from ...settings.declarations import ResourceManagerSettings
 from .interceptors import AttemptFacts, RequestInterceptor
 
 IDS_PER_EPOCH: Final = 1 << 24
-"""How far the ids of two lives of one node lie apart: containers for one attempt in one life of its node."""
+"""The distance between the container ids of two NM processes: the number of containers for one attempt in one
+process."""
 
 
 @dataclass(slots=True, eq=False)
 class ListedNode:
-    """A node of the list: ``load`` is the RM's figures and what was allocated here since."""
+    """A node of the list: ``load`` is the RM's figures plus the allocations made here since."""
 
     remote: RemoteNode
     load: ClusterNode
 
 
 class NodeDirectory:
-    """The least loaded nodes as one node knows them. ``container_key`` signs container tokens, None for unknown."""
+    """The least loaded nodes as one node knows them. ``container_key`` signs container tokens; None if it is
+    unknown."""
 
     def __init__(self, settings: ResourceManagerSettings, *, wall_offset: float) -> None:
         self.settings = settings
@@ -56,12 +58,12 @@ class NodeDirectory:
         self._unreported: dict[str, tuple[str, Claim, Resource]] = {}
 
     def replace(self, remotes: Iterable[RemoteNode]) -> None:
-        """The RM's newest list. What was allocated here and is not in its figures yet still counts."""
+        """Take the RM's newest list. Allocations made here that its figures do not include yet still count."""
         listed = list(remotes)
         for node_id in self.nodes.keys() - {remote.node_id for remote in listed}:
             del self.nodes[node_id]
             self.monitor.remove(node_id)
-        # Among equals the latest news comes first, so that taken in backwards they stand in the RM's order.
+        # Among equals the latest report comes first: nodes added in reverse stay in the RM's order.
         for remote in reversed(listed):
             if (old := self.nodes.get(remote.node_id)) is not None:
                 self.monitor.remove(old.remote.node_id)
@@ -74,13 +76,13 @@ class NodeDirectory:
         self.monitor.compute()
 
     def claim(self, container_id: str, node: ListedNode, claim: Claim, resource: Resource) -> None:
-        """A container was allocated there."""
+        """A container was allocated on this node of the list."""
         self._unreported[container_id] = (node.remote.node_id, claim, resource)
         node.load.claim(container_id, claim, resource)
         self.monitor.refresh(node.load)
 
     def reported(self, container_ids: Iterable[str]) -> None:
-        """The RM knows of these: they are in the figures of its next list."""
+        """The RM knows these containers: the figures of its next list include them."""
         for container_id in container_ids:
             found = self._unreported.pop(container_id, None)
             if found is not None and (node := self.nodes.get(found[0])) is not None:
@@ -89,7 +91,7 @@ class NodeDirectory:
 
 
 class DistributedScheduler(RequestInterceptor):
-    """One attempt's. It allocates nothing before ``registered`` has told it by what."""
+    """The DistributedScheduler of one attempt. It allocates nothing before ``registered`` has set its terms."""
 
     def __init__(self, facts: AttemptFacts, directory: NodeDirectory) -> None:
         super().__init__(facts)
@@ -106,11 +108,11 @@ class DistributedScheduler(RequestInterceptor):
         self._since_ms = 0
 
     def registered(self, terms: RegisterDistributedSchedulingAMResponse, epoch: int) -> None:
-        """The RM has taken the attempt in, and each life of the RM does. ``epoch`` counts the lives of this node that
-        the attempt has seen.
+        """The RM has registered the attempt; called again after each restart of the RM. ``epoch`` counts the NM
+        processes that the attempt has used.
         """
         first = terms.container_id_start - epoch * IDS_PER_EPOCH
-        self._next_id = first if self._terms is None else min(first, self._next_id)  # no id is given twice
+        self._next_id = first if self._terms is None else min(first, self._next_id)  # No id is used twice.
         self._terms = terms
         self._settings = replace(
             self._directory.settings,
@@ -123,23 +125,24 @@ class DistributedScheduler(RequestInterceptor):
 
     @property
     def has_news(self) -> bool:
-        """Whether something was allocated that the master has not been told."""
+        """Whether the master has not received all allocations."""
         return bool(self._allocated.fresh)
 
     @property
     def unreported(self) -> tuple[Container, ...]:
-        """The containers of which the RM has not been told."""
+        """The containers that were not reported to the RM."""
         return tuple(self._unreported.values())
 
     def reported(self, container_ids: Iterable[str]) -> None:
-        """The RM has answered a call that told it of these."""
+        """The RM has answered a call that reported these containers."""
         ids = list(container_ids)
         for container_id in ids:
             self._unreported.pop(container_id, None)
         self._directory.reported(ids)
 
     def forward(self, request: AllocateRequest, now: float) -> AllocateRequest:
-        """Serve the opportunistic asks; what goes on are the guaranteed ones. Raises what is wrong with an ask."""
+        """Serve the opportunistic asks, and return a request with the guaranteed ones. Raises YoppError for an invalid
+        ask."""
         self._allocated.acknowledge(request.response_id)
         mine, others = self._partition(request.asks)
         sizes = self._check(mine)
@@ -147,7 +150,8 @@ class DistributedScheduler(RequestInterceptor):
         self.blacklist.update(request.blacklist_additions)
         self.since_call = 0
         now_ms = self._epoch_ms(now)
-        self._since_ms = self._since_ms or now_ms  # no work of its can be older, as far as this node knows
+        # As far as this node knows, no work of the attempt is older.
+        self._since_ms = self._since_ms or now_ms
         unknown = Counter(key for key, _ in self._allocated.items()) if mine else Counter[AskKey]()
         for ask, size in zip(mine, sizes, strict=True):
             self.opportunistic_asks.put(ask, size, unknown[key_of(ask)], now_ms)
@@ -155,16 +159,16 @@ class DistributedScheduler(RequestInterceptor):
         return replace(request, asks=others)
 
     def answer(self, response: AllocateResponse, now: float) -> AllocateResponse:
-        """Add what was allocated here, until the master acknowledges it."""
+        """Add the containers allocated here, until the master acknowledges them."""
         containers = tuple(container for _, container in self._allocated.take(response.response_id))
         return replace(response, allocated=response.allocated + containers) if containers else response
 
     def master_reconnected(self) -> None:
-        """Send again what was sent over a lost connection."""
+        """Send the unacknowledged containers again: the connection was lost."""
         self._allocated.send_again()
 
     def allocate(self, now: float) -> None:
-        """Serve what is outstanding as far as the nodes of the list have room."""
+        """Serve outstanding asks as far as the nodes of the list have room."""
         if self._terms is not None and self._directory.container_key is not None:
 
             def grant(attempt: DistributedScheduler, ask: Ask, node: ClusterNode, claim: Claim) -> None:
@@ -174,7 +178,7 @@ class DistributedScheduler(RequestInterceptor):
                 self._directory.allocator.allocate(RoundRobin((self,)), grant)
 
     def forget(self) -> None:
-        """The attempt has ended: what it claimed is the RM's to account for."""
+        """The attempt has ended: drop its claims, which the RM accounts for."""
         self._directory.reported(list(self._unreported))
         self.opportunistic_asks.clear()
 
@@ -186,7 +190,7 @@ class DistributedScheduler(RequestInterceptor):
     ) -> tuple[list[ResourceRequest], tuple[ResourceRequest, ...]]:
         """The asks to be served here, and the others.
 
-        An ask that must be served at a place which is not in the list goes to the RM, who knows all nodes.
+        An ask for a place that is not in the list goes to the RM, which knows all nodes.
         """
         mine: list[ResourceRequest] = []
         others: list[ResourceRequest] = []
@@ -248,7 +252,7 @@ def _listed(remote: RemoteNode) -> ListedNode:
         rack=remote.rack,
         labels=remote.labels,
         total=remote.total,
-        # Whoever has it: what counts here is what is free.
+        # Only the free resources matter here, whoever uses the others.
         guaranteed=remote.total - remote.free,
         status=OpportunisticContainersStatus(
             queued=remote.queue_length,

@@ -1,9 +1,9 @@
-"""The interceptors of an AMRMProxy: what each master's calls pass on their way to the RM and back.
+"""The interceptors of an AMRMProxy: each master's calls pass through them on the way to the RM and back.
 
-A chain is made for each attempt from ``yarn.nodemanager.amrmproxy.interceptor-class.pipeline``. ``forward`` says what
-to pass on of a request, ``answer`` what to add to a response; both are pure but for the interceptor's own fields, and
-time is an argument. One of your own is a class that overrides either, named by its import path
-("package.module.Class") in that property::
+A chain is made for each attempt from ``yarn.nodemanager.amrmproxy.interceptor-class.pipeline``. ``forward`` returns
+the request for the next interceptor, ``answer`` the response for the one before; both are pure except for the
+interceptor's own fields, and time is an argument. To add an interceptor, write a class that overrides either method,
+and put its import path ("package.module.Class") into that property::
 
     from yarnopp_cli.nodemanager.proxy.interceptors import RequestInterceptor
 
@@ -26,7 +26,7 @@ from ...settings.declarations import NodeManagerSettings
 
 
 class AttemptFacts(Record):
-    """The caller: printed ids of the attempt, its application and this node; the node's settings."""
+    """The facts about the caller: printed ids of the attempt, its application and this node; the node's settings."""
 
     attempt_id: str
     application_id: str
@@ -35,7 +35,7 @@ class AttemptFacts(Record):
 
 
 class NotYet(Exception):
-    """Raised by ``forward``: the call shall wait until ``until`` (seconds, of the ``now`` given) and come again."""
+    """Raised by ``forward``: repeat the call at ``until`` (seconds, on the clock of ``now``)."""
 
     def __init__(self, until: float) -> None:
         super().__init__(until)
@@ -43,7 +43,7 @@ class NotYet(Exception):
 
 
 class RequestInterceptor:
-    """Passes everything on as it is. Each attempt has an instance of its own."""
+    """Forwards requests and responses unchanged. Each attempt has its own instance."""
 
     def __init__(self, facts: AttemptFacts) -> None:
         self.facts = facts
@@ -53,18 +53,18 @@ class RequestInterceptor:
         return request
 
     def answer(self, response: AllocateResponse, now: float) -> AllocateResponse:
-        """The response for the interceptor before, and at last for the master."""
+        """The response for the interceptor before, and finally for the master."""
         return response
 
 
 class DefaultRequestInterceptor(RequestInterceptor):
-    """The last of every chain: what it passes on goes to the ResourceManager."""
+    """The last interceptor of every chain: it forwards to the ResourceManager."""
 
 
 class ThrottleInterceptor(RequestInterceptor):
     """Delays the calls of a master that calls more often than ``yopp.nodemanager.amrmproxy.calls-per-second``.
 
-    A second's worth may come at once. Nothing is refused and nothing is lost: the calls wait.
+    The calls of one second may come at once. No call is refused or lost: the calls wait.
     """
 
     def __init__(self, facts: AttemptFacts) -> None:
@@ -75,7 +75,7 @@ class ThrottleInterceptor(RequestInterceptor):
         self._at: float | None = None
 
     def forward(self, request: AllocateRequest, now: float) -> AllocateRequest:
-        """Take one from the allowance, or raise NotYet with the time at which there is one."""
+        """Take one call from the allowance, or raise NotYet with the time when the allowance has one."""
         if self._at is not None:
             self._left = min(self._burst, self._left + max(0.0, now - self._at) * self._rate)
         self._at = now

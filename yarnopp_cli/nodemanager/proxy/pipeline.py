@@ -1,8 +1,9 @@
-"""One master's way through an AMRMProxy: its held call, the chain, and when the RM is called.
+"""The calls of one master through an AMRMProxy: its held call, the chain, and the calls to the RM.
 
-A master's calls and the RM's answers are two conversations. A call is answered when the RM or the chain has news, or
-its time is up; meanwhile at most two calls are with the RM. While the RM is away nothing is refused: what it has to
-know waits (``upstream``). The RM hears only what the master itself has acknowledged, so nothing is lost with this node.
+A master's calls and the proxy's calls to the RM are independent. A master's call is answered when the RM or the chain
+has news, or its time is up; meanwhile at most two calls are with the RM. While the RM is unreachable no call is
+refused: the news for the RM wait (``upstream``). The proxy acknowledges to the RM only the answers that the master has
+acknowledged, so no answer is lost with this node.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from .interceptors import AttemptFacts, NotYet, RequestInterceptor
 from .upstream import Pending, Sent, Upstream
 
 PATIENCE: Final = 5.0
-"""Seconds for which a registration or a farewell waits for an RM that is away."""
+"""Seconds for which a registration or unregistration waits for an unreachable RM."""
 ROUND_TRIP: Final = 1.0
-"""Seconds for which a call that is not to be held waits for the RM's answer."""
+"""Seconds for which a call that is not held waits for the RM's answer."""
 LEAST_WAIT: Final = 0.01
-"""Seconds that a held call must have left for the RM to be asked once more on its behalf."""
+"""A held call with less than this number of seconds left causes no further call to the RM."""
 MAX_DELAYED: Final = 1000
 """Calls of one master that may wait for the throttle; more are refused."""
 
@@ -56,7 +57,7 @@ _NEWS: Final = (
     "allocated", "completed", "started", "queued", "updated", "update_errors", "preempting", "updated_nodes",
     "command", "token",
 )  # fmt: skip
-"""What of an answer of the RM a master that waits is to be told at once."""
+"""The parts of the RM's answer that are forwarded to a waiting master at once."""
 
 Command = Reply | ReplyError | ProxyCommand
 
@@ -72,7 +73,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Handshake:
-    """The master's registration or farewell, which the RM answers. ``sent``: it is with the RM."""
+    """The master's registration or unregistration, which the RM answers. ``sent``: it was sent to the RM."""
 
     call: CallReceived
     deadline: float
@@ -82,7 +83,8 @@ class _Handshake:
 class Pipeline:
     """``chain`` in the order in which requests pass it; ``distributed`` does nothing unless it is part of it.
 
-    ``rm_token`` is the attempt's at the RM, ``local_token`` the one its master shows here. ``emit`` takes commands.
+    ``rm_token`` is the attempt's token at the RM, ``local_token`` the token that its master presents here. ``emit``
+    takes commands.
     """
 
     def __init__(
@@ -103,12 +105,13 @@ class Pipeline:
         self.epoch = 0
         self.registered = False
         self.unsure = False
-        """Which of the RM's answers the master has, only an earlier life of this node knew. The RM counts what it has
-        allocated and the master may not know off its asks, so it is told none before the master has acknowledged that.
+        """Only a previous NM process knew which of the RM's answers the master has received. The RM subtracts its
+        allocations that the master may not know from the master's asks. The proxy therefore sends no asks to the RM
+        before the master has acknowledged its answers.
         """
         self._resyncs = False
         self.done = False
-        """Nothing more will come of it: its owner forgets it."""
+        """The pipeline has ended: its owner forgets it."""
         self.connection_id = -1
         self._chain = chain
         self.distributed = distributed
@@ -130,7 +133,7 @@ class Pipeline:
 
     @property
     def takes_leave(self) -> bool:
-        """Whether the master's farewell is with the RM."""
+        """Whether the master's unregistration was sent to the RM."""
         return self.registered and self._handshake is not None and self._handshake.sent
 
     # -- the master ------------------------------------------------------------------------------------
@@ -138,7 +141,7 @@ class Pipeline:
     def call(self, call: CallReceived, now: float) -> None:
         """A call of the attempt's own master, whose token has been verified."""
         if call.connection_id != self.connection_id:
-            self._held = None  # whoever waited there waits no more
+            self._held = None  # The earlier caller does not wait any more.
             self.connection_id = call.connection_id
             self.distributed.master_reconnected()
         if isinstance(call.request, AllocateRequest):
@@ -155,7 +158,8 @@ class Pipeline:
         self.settle(now)
 
     def master_lost(self) -> None:
-        """The master's connection has ended: the RM sees it go too, and waits for it or does not."""
+        """The master's connection has ended: close the one to the RM, which then decides whether to wait for the
+        master."""
         self.connection_id = -1
         self._held = None
         self._handshake = None
@@ -163,7 +167,7 @@ class Pipeline:
         self._upstream.close()
 
     def _take_calls(self, now: float) -> None:
-        """Pass on the calls that wait, as far as the chain lets them."""
+        """Forward the waiting calls, as far as the chain allows."""
         while self._delayed and (self._delayed_until <= now):
             call = self._delayed[0]
             try:
@@ -192,7 +196,7 @@ class Pipeline:
         self._held = _Held(call.call_id, request.response_id, now + wait, at_once)
 
     def _supersede(self) -> None:
-        """A newer call answers the older one at once, without news."""
+        """Answer the older call at once, without news, because a newer one has come."""
         if self._held is not None:
             self._emit(Reply(self._held.call_id, AllocateResponse(self._held.response_id)))
             self._held = None
@@ -200,12 +204,12 @@ class Pipeline:
     # -- the ResourceManager ---------------------------------------------------------------------------
 
     def connected(self, now: float) -> None:
-        """The connection asked for is there."""
+        """The requested connection is established."""
         self._upstream.connected()
         self.settle(now)
 
     def lost(self, now: float) -> None:
-        """The connection could not be made, or has ended: what has no answer is said again later."""
+        """The connection could not be made, or has ended: repeat the unanswered calls later."""
         if self._upstream.is_away:
             return
         self._upstream.lost(now)
@@ -243,7 +247,7 @@ class Pipeline:
         self.settle(now)
 
     def refused(self, sequence: int, error: YoppError, now: float) -> None:
-        """The RM refused one call: so is the master's."""
+        """The RM refused a call: refuse the master's call."""
         sent = self._upstream.in_flight.pop(sequence, None)
         if sent is None:
             return
@@ -256,8 +260,8 @@ class Pipeline:
         self.settle(now)
 
     def _resync(self, sent: Sent, response: AllocateResponse) -> None:
-        """The RM has another life, which took in nothing of that call, and numbers its answers anew. It is told nothing
-        more before the master, which hears of it once, has registered again.
+        """The RM was restarted, ignored this call, and numbers its answers anew. Call it again only after the master,
+        which is notified once, has registered again.
         """
         self._upstream.say_again(sent)
         if not self._resyncs:
@@ -287,7 +291,8 @@ class Pipeline:
     ) -> None:
         self.registered, self._resyncs = True, False
         self._begin_anew()
-        self.distributed.master_reconnected()  # whatever came with the wish that it registers again was ignored
+        # The RM ignored the rest of a call that it answered with the request to register again.
+        self.distributed.master_reconnected()
         if isinstance(response, RegisterDistributedSchedulingAMResponse):
             self.take_terms(response)
             self._directory.replace(response.nodes_for_scheduling)
@@ -296,7 +301,8 @@ class Pipeline:
 
     def take_terms(self, terms: RegisterDistributedSchedulingAMResponse) -> None:
         """Take the RM's terms, by which opportunistic containers are allocated here."""
-        told = replace(terms.response, ended_well=(), ending=())  # of others, but the terms are written down
+        # The terms are stored without the lists of containers.
+        told = replace(terms.response, ended_well=(), ending=())
         self.terms = replace(terms, response=told)
         self.distributed.registered(terms, self.epoch)
 
@@ -316,13 +322,13 @@ class Pipeline:
         self._answer_master(now)
 
     def nodes_changed(self, now: float) -> None:
-        """There is another list of nodes: what was outstanding may have room now."""
+        """There is another list of nodes: try the outstanding asks again."""
         if self.connection_id >= 0:
             self.distributed.allocate(now)
             self.settle(now)
 
     def next_deadline(self) -> float | None:
-        """When ``advance`` wants to be called, None for never."""
+        """The time of the next call of ``advance``; None for never."""
         return earliest(
             (
                 self._held.deadline if self._held is not None else None,
@@ -333,7 +339,7 @@ class Pipeline:
         )
 
     def advance(self, now: float) -> None:
-        """Do what was due by ``now``."""
+        """Perform everything that is due by ``now``."""
         retry_at = self._upstream.retry_at
         if retry_at is not None and retry_at <= now:
             self._upstream.retry_at = None
@@ -357,7 +363,7 @@ class Pipeline:
         self._delayed.clear()
 
     def _call_upstream(self, now: float) -> None:
-        """Connect to the RM, and make the calls for which there is a reason."""
+        """Connect to the RM, and send the calls that are due."""
         upstream, handshake = self._upstream, self._handshake
         if upstream.is_away and (handshake is not None or self._held is not None or self._delayed):
             upstream.connect()
@@ -376,7 +382,7 @@ class Pipeline:
                 self._send_allocate(self._latest, now)
 
     def _held_waits(self, held: _Held, now: float) -> bool:
-        """Whether the held call wants a call of its own at the RM."""
+        """Whether the held call needs its own call to the RM."""
         if held.at_once:
             return held.needs is None
         return not self._upstream.in_flight and held.deadline - now > LEAST_WAIT
@@ -412,7 +418,7 @@ class Pipeline:
             upstream.send(request)
 
     def _answer_master(self, now: float) -> None:
-        """Answer the held call if there is a reason to."""
+        """Answer the held call if there is news."""
         if self.connection_id >= 0:
             self.distributed.allocate(now)
         held = self._held
@@ -438,7 +444,8 @@ class Pipeline:
         self._held = None
         self._emit(Reply(held.call_id, response))
         if self._distributes and self.connection_id >= 0 and not self.done:
-            self._call_upstream(now)  # of what was allocated here, though no call of the master waits
+            # Report the containers allocated here, though no call of the master waits.
+            self._call_upstream(now)
 
 
 def not_initialized(application_id: str) -> ApplicationNotFoundError:

@@ -1,7 +1,7 @@
-"""The RM's side of a Pipeline: a connection, the calls that are without an answer, and what the RM has not heard.
+"""The RM's side of a Pipeline: a connection, the unanswered calls, and the requests that the RM has not received.
 
-What is said while the RM is away, or while two calls are on their way, goes together in the next call. What was in a
-call that has no answer is said again. ``pipeline`` decides when to call. Pure.
+Requests that come while the RM is unreachable, or while two calls are unanswered, go together in the next call. The
+content of an unanswered call is sent again after a loss. ``pipeline`` decides when to call. Pure.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..link import Backoff
 
 @dataclass(slots=True)
 class Pending:
-    """What the RM is to be told. Later words replace earlier ones on the same matter. It is ``dirty`` if that cannot
-    wait; which ``tasks`` have which containers can."""
+    """The requests that the RM has not received. A later request replaces an earlier one about the same subject.
+    ``dirty``: they cannot wait; the assignment of containers to tasks can."""
 
     asks: dict[tuple[object, ...], ResourceRequest] = field(default_factory=dict)
     releases: dict[str, None] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Pending:
     dirty: bool = False
 
     def add(self, request: AllocateRequest) -> None:
-        """Take in what ``request`` says."""
+        """Add the content of ``request``."""
         for ask in request.asks:
             self.asks[key_of(ask), ask.resource_name, ask.execution_type_request.execution_type] = ask
         self.releases.update(dict.fromkeys(request.releases))
@@ -44,7 +44,7 @@ class Pending:
         self.dirty = self.dirty or bool(request.asks or request.releases or request.updates or self.blacklist)
 
     def add_before(self, request: AllocateRequest) -> None:
-        """Take in what ``request`` says as if it had been said before all else."""
+        """Add the content of ``request`` as if it had come before all others."""
         earlier = Pending()
         earlier.add(request)
         self.asks = earlier.asks | self.asks
@@ -55,7 +55,7 @@ class Pending:
         self.dirty = self.dirty or earlier.dirty
 
     def said_in(self, request: AllocateRequest) -> AllocateRequest:
-        """``request`` with all of this instead of what it says itself."""
+        """``request`` with the pending content instead of its own."""
         return replace(
             request,
             asks=tuple(self.asks.values()),
@@ -69,24 +69,24 @@ class Pending:
 
 @dataclass(slots=True)
 class Sent:
-    """A call that is with the RM. ``reported`` are the containers it told of."""
+    """A call without an answer yet. ``reported`` are the containers that it reported."""
 
     request: Any
     reported: tuple[str, ...] = ()
 
 
 class Upstream:
-    """``emit`` takes the commands."""
+    """The connection to the RM; ``emit`` takes the commands."""
 
     def __init__(self, attempt_id: str, emit: Callable[[UpstreamCommand], None]) -> None:
         self.pending = Pending()
         self.in_flight: dict[int, Sent] = {}
-        """The calls without an answer, by their numbers."""
+        """The unanswered calls, by their numbers."""
         self.sequence = 0
         """The number of the last call."""
         self.is_connected = False
         self.retry_at: float | None = None
-        """When to connect again, None for at once."""
+        """The time of the next attempt to connect; None for at once."""
         self._connecting = False
         self._backoff = Backoff()
         self._attempt_id = attempt_id
@@ -94,17 +94,17 @@ class Upstream:
 
     @property
     def is_away(self) -> bool:
-        """Whether there is no connection, and none is being made."""
+        """Whether there is no connection, established or requested."""
         return not (self.is_connected or self._connecting)
 
     def connect(self) -> None:
-        """Make a connection, if it is not too early to try again."""
+        """Request a connection, unless it is too early to try again."""
         if self.retry_at is None:
             self._connecting = True
             self._emit(ConnectUpstream(self._attempt_id))
 
     def connected(self) -> None:
-        """The connection asked for is there."""
+        """The requested connection is established."""
         self._connecting, self.is_connected = False, True
         self._backoff.reset()
 
@@ -127,7 +127,7 @@ class Upstream:
         self._connecting = self.is_connected = False
 
     def say_again(self, sent: Sent) -> None:
-        """The RM may not have heard what this call said."""
+        """The RM may not have received this call: send its content again."""
         request = sent.request
         if isinstance(request, DistributedSchedulingAllocateRequest):
             request = request.request
