@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
+import pickle
 import random
 import time
 from collections import deque
@@ -29,9 +31,12 @@ from yarnopp_cli.nodemanager.reports import NodeFacts
 from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.resourcemanager.commands import JobPlaced, PlaceByCopy
 from yarnopp_cli.resourcemanager.context import Identity, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings
+from yarnopp_cli.whatif import cluster as cluster_copies
+from yarnopp_cli.whatif import node as node_copies
 
 TIMESTAMP = 1_765_400_000_000
 """When the cluster starts, in epoch milliseconds: the virtual time 0."""
@@ -56,6 +61,24 @@ def reading_ns(number: int = 20_000) -> float:
     for _ in range(number):
         _clock()
     return (_clock() - began) / number
+
+
+def in_copy(work: Callable[[], Any]) -> Any:
+    """What ``work`` returns in a copy of this process, as a daemon makes one. Raises EOFError if it fails there."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            with os.fdopen(writer, "wb") as pipe:
+                pickle.dump(work(), pipe)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    try:
+        with os.fdopen(reader, "rb") as pipe:
+            return pickle.load(pipe)
+    finally:
+        os.waitpid(pid, 0)
 
 
 class Meter:
@@ -228,6 +251,11 @@ class Node:
             self.actor.tell(ee.ContainerResumed(command.container_id))
             self._run(command.container_id, left)
 
+    def _answer_by_copy(self, command: ne.AnswerByCopy) -> None:
+        machine, now = self.actor.machine, self._world.now
+        found = in_copy(lambda: node_copies.foresee(machine, command.question, now))
+        self._world.send(self.actor.tell, ne.CopyAnswered(found))
+
     def _connect(self, command: ne.ConnectUpstream) -> None:
         self.actor.tell(ne.UpstreamConnected())
 
@@ -247,6 +275,7 @@ _ACTS: dict[type, Callable[[Node, Any], None]] = {
     ec.RevokeNext: Node._revoke,
     ec.PauseContainer: Node._pause,
     ec.ResumeContainer: Node._resume,
+    ne.AnswerByCopy: Node._answer_by_copy,
     ne.ConnectUpstream: Node._connect,
     ne.CallUpstream: Node._call,
     Reply: lambda node, command: node._cluster.answer(command.call_id, command.response, None),
@@ -307,6 +336,10 @@ class Cluster:
             self.answer(command.call_id, command.response, None)
         elif isinstance(command, ReplyError):
             self.answer(command.call_id, None, command.error)
+        elif isinstance(command, PlaceByCopy):
+            machine, call, now = self.rm.machine, command.call, self.world.now
+            found = in_copy(lambda: cluster_copies.place(machine, call, now))
+            self.world.send(self.rm.tell, JobPlaced(call, found))
 
     # -- nodes and jobs
 

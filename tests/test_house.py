@@ -36,7 +36,16 @@ ROOMS_BELOW = {
     "masters": ("records", "settings"),
     "resourcemanager": ("records", "settings", "machine", "allocation", "explain", "masters"),
     "nodemanager": ("records", "settings", "machine", "allocation"),
-    "whatif": ("records", "settings", "machine", "explain", "masters", "resourcemanager", "nodemanager"),
+    "whatif": (
+        "records",
+        "settings",
+        "machine",
+        "allocation",
+        "explain",
+        "masters",
+        "resourcemanager",
+        "nodemanager",
+    ),
     "rpc": ("records", "machine"),
 }
 """Which rooms the modules of a room may import, besides its own: machines know no shell, and none another machine,

@@ -24,7 +24,7 @@ from executor.records import (
 from yarnopp_cli.errors import ContainerNotFoundError, YoppError
 from yarnopp_cli.records import client_protocol as rm
 from yarnopp_cli.records import container_protocol as nm
-from yarnopp_cli.records import job_protocol
+from yarnopp_cli.records import explanation, job_protocol
 from yarnopp_cli.records.methods import Methods
 from yarnopp_cli.records.reports import (
     FINAL_STATES,
@@ -148,7 +148,7 @@ class Cluster:
         self.statuses: dict[str, ContainerStatus] = {}
         self.cgroups = "v1"
         self.node_warnings: tuple[str, ...] = ()
-        self.rm = Daemon(run_dir / "rm.sock", methods_of(rm, job_protocol), self._rm())
+        self.rm = Daemon(run_dir / "rm.sock", methods_of(rm, job_protocol, explanation), self._rm())
         self.nm = Daemon(run_dir / "nm-45454.sock", methods_of(nm), self._nm())
 
     def close(self) -> None:
@@ -165,6 +165,7 @@ class Cluster:
     def _rm(self) -> dict[str, Callable[[Any], Any]]:
         return {
             "getClusterInfo": lambda _: self.info,
+            "foreseeJob": lambda _: explanation.JobForecast(),
             "getClusterNodes": lambda _: rm.GetClusterNodesResponse(tuple(self.nodes)),
             "getApplications": lambda request: job_protocol.GetApplicationsResponse(
                 tuple(

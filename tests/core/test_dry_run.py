@@ -3,165 +3,161 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from executor.causes import Cause, CauseKind
-from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
-from yarnopp_cli.explain.forecast import Forecast, forecast
-from yarnopp_cli.records.explanation import ReasonCode
-from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
-from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
+import pytest
+
+from bench import world
+from executor.records import Resource
+from yarnopp_cli.errors import UsageError
+from yarnopp_cli.nodemanager.events import AnswerByCopy
+from yarnopp_cli.records.admin_protocol import DrainNodesRequest
+from yarnopp_cli.records.explanation import ForeseeJobRequest, JobForecast, ReasonCode
+from yarnopp_cli.records.job_protocol import SubmitJobRequest
+from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
-from yarnopp_cli.views.explain.consequences import job_lines, later_document, later_lines
+from yarnopp_cli.views.explain.consequences import job_document, job_lines, later_document, later_lines
 from yarnopp_cli.views.explain.reasons import text
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC
+from .test_whatif import Scene
 
-LEAST = Resource(100, 1)
-
-
-def node(
-    name: str = "h1:1", total: Resource = Resource(1000, 2), room: int = 10, **more: object
-) -> NodeReport:
-    return NodeReport(
-        name,
-        NodeState.RUNNING,
-        "unix:/x",
-        total=total,
-        opportunistic=OpportunisticContainersStatus(queue_capacity=room),
-        **more,  # type: ignore[arg-type]
-    )
+LEAST = Resource(64, 1)
 
 
-def job(guaranteed: int = 0, opportunistic: int = 0, size: Resource = LEAST, **phase: object) -> JobSpec:
+def scene(
+    nodes: int = 1, size: Resource = Resource(1000, 2), *, opportunistic: bool = True, **node: Any
+) -> Scene:
+    return Scene(nodes, {"max_queue_length": 10, **node}, 1, size, opportunistic_enabled=opportunistic)
+
+
+def job(guaranteed: int = 0, opportunistic: int = 0, size: Resource = LEAST, **phase: Any) -> JobSpec:
     kinds = [GUARANTEED] * guaranteed + [OPPORTUNISTIC] * opportunistic
     tasks = tuple(TaskSpec(number, size, kind) for number, kind in enumerate(kinds, 1))
-    return JobSpec("j", "YARN", (PhaseSpec("p", tasks, ("true",), **phase),))  # type: ignore[arg-type]
+    return JobSpec("j", "YARN", (PhaseSpec("p", tasks, ("true",), **phase),))
 
 
-def told(found: object) -> list[tuple[int, int, int]]:
-    return [(one.starts, one.preempting, one.queued) for one in found.places]  # type: ignore[attr-defined]
+def foreseen(there: Scene, spec: JobSpec, *, detached: bool = False, **context: Any) -> JobForecast:
+    found = there.ask(ForeseeJobRequest(ApplicationSubmissionContext("", "j", **context), spec, detached))
+    assert isinstance(found, JobForecast), found
+    return found
+
+
+def submit(there: Scene, spec: JobSpec, **context: Any) -> None:
+    there.ask(SubmitJobRequest(ApplicationSubmissionContext("", "j", **context), spec, attached=False))
+
+
+def told(found: JobForecast) -> list[tuple[int, int, int]]:
+    return [(one.starts, one.preempting, one.queued) for one in found.nodes]
 
 
 def test_room_then_queues_then_waiting() -> None:
-    found = forecast(job(opportunistic=15), [node()], [], opportunistic=True, minimum=LEAST)
+    found = foreseen(scene(), job(opportunistic=15))
     assert told(found) == [(2, 0, 10)] and found.waiting == 3
-    found = forecast(job(guaranteed=5), [node(), node("h2:2")], [], opportunistic=True, minimum=LEAST)
+    assert [one.code for one in found.why] == [ReasonCode.QUEUE_CAPACITY]
+    found = foreseen(scene(2), job(guaranteed=5))
     assert told(found) == [(2, 0, 0), (2, 0, 0)] and found.waiting == 1
+    (why,) = found.why
+    assert why.code == ReasonCode.NO_VCORES and not why.by, "its own containers exist in the copy only"
 
 
-def test_guaranteed_ones_take_room_from_opportunistic_ones() -> None:
-    busy = node()
-    busy = replace(
-        busy,
-        opportunistic=OpportunisticContainersStatus(
-            running=2, memory_used=200, vcores_used=2, queue_capacity=10
-        ),
-    )
-    live = [waiter(number, ContainerState.RUNNING) for number in (1, 2)]
-    found = forecast(job(guaranteed=1, opportunistic=1), [busy], live, opportunistic=True, minimum=LEAST)
+@pytest.mark.parametrize("pauses", [True, False])
+def test_guaranteed_ones_take_room_from_opportunistic_ones(pauses: bool) -> None:
+    there = scene(use_pause_for_preemption=pauses)
+    submit(there, job(opportunistic=2))
+    spec = job(guaranteed=1, opportunistic=1)
+    found = foreseen(there, spec)
     assert told(found) == [(1, 1, 1)]
-    assert list(job_lines(job(1, 1), "", found))[2] == (
-        "  h1:1: 1 would start at once (it would preempt opportunistic containers), 1 would queue"
+    assert list(job_lines(spec, "", found))[2] == (
+        "  h0:45454: 1 would start at once (it would preempt opportunistic containers), 1 would queue"
+        + (", behind 1 there" if pauses else "")
     )
+    (victim,) = job_document(spec, found)["nodes"][0]["preempts"]
+    assert victim["how"] == ("pause" if pauses else "kill") and victim["id"].startswith("container_")
+
+
+def test_the_order_of_the_node_and_the_priority_of_the_application_are_those_of_the_real_run() -> None:
+    for settings, context, hints, ahead in (
+        ({}, {"priority": 20}, 3, 0),
+        ({}, {}, 3, 1),
+        ({"queue_policy": "SHORTEST_FIRST"}, {}, 3, 0),
+        ({"queue_policy": "FIFO"}, {"priority": 20}, 3, 1),
+    ):
+        there = scene(**settings)
+        for seconds in (15, 300):
+            task = TaskSpec(1, Resource(64, 2), OPPORTUNISTIC, duration_hint_ms=seconds * 1000)
+            submit(there, JobSpec("j", "YARN", (PhaseSpec("p", (task,), ("true",)),)))
+        task = TaskSpec(1, Resource(64, 2), OPPORTUNISTIC, duration_hint_ms=hints * 1000)
+        found = foreseen(there, JobSpec("j", "YARN", (PhaseSpec("p", (task,), ("true",)),)), **context)
+        assert told(found) == [(0, 0, 1)] and found.nodes[0].ahead == ahead, (settings, context)
 
 
 def test_what_can_never_be() -> None:
-    found = forecast(job(1, size=Resource(5000, 1)), [node()], [], opportunistic=True, minimum=LEAST)
+    found = foreseen(scene(), job(1, size=Resource(5000, 1)))
     assert found.impossible == 1 and told(found) == [(0, 0, 0)]
-    found = forecast(job(1, resource_name="h9"), [node()], [], opportunistic=True, minimum=LEAST)
-    assert found.impossible == 1
-    found = forecast(job(0, 1), [node()], [], opportunistic=False, minimum=LEAST)
-    assert found.refused
-    lost = replace(node(), state=NodeState.DECOMMISSIONING)
-    assert forecast(job(1), [lost], [], opportunistic=True, minimum=LEAST).places == []
+    assert "is larger than any node" in list(job_lines(job(1), "", found))[-1]
+    assert "there is no node h9" in foreseen(scene(), job(1, resource_name="h9")).refused
+    found = foreseen(scene(opportunistic=False), job(0, 1))
+    assert found.refused and "would be refused: " in list(job_lines(job(0, 1), "", found))[-1]
+    assert "queue" in foreseen(scene(), job(1), queue="nope").refused
+    refused = scene().ask(ForeseeJobRequest(ApplicationSubmissionContext("", "j"), JobSpec("j", "YARN", ())))
+    assert isinstance(refused, UsageError), "as a submission is"
 
 
 def test_sizes_are_rounded_as_the_cluster_rounds_them() -> None:
-    found = forecast(job(3, size=Resource(10, 0)), [node()], [], opportunistic=True, minimum=Resource(512, 1))
-    assert told(found) == [(1, 0, 0)] and found.waiting == 2
+    found = foreseen(scene(size=Resource(150, 4)), job(3, size=Resource(10, 0)))
+    assert told(found) == [(2, 0, 0)] and found.waiting == 1
+    assert found.rounded == ((Resource(10, 0), Resource(64, 1)),)
 
 
-def test_the_queue_limit_of_the_resourcemanager_counts() -> None:
-    found = forecast(job(0, 9), [node(queue_limit=5)], [], opportunistic=True, minimum=LEAST)
-    assert told(found) == [(2, 0, 5)] and found.waiting == 2
+def test_tasks_that_ask_for_no_container_yet_are_later() -> None:
+    found = foreseen(scene(), replace(job(opportunistic=9), max_running=3))
+    assert told(found) == [(2, 0, 1)] and (found.waiting, found.later) == (0, 6)
 
 
 def test_a_detached_jobs_master_takes_its_part_of_a_node_to_the_end() -> None:
-    def found(memory: int, nodes: int = 1) -> Forecast:
-        size = Resource(memory, 1)
-        every = [node("h1:1"), node("h2:2")][:nodes]
-        return forecast(
-            job(1, size=size), every, [], opportunistic=True, minimum=LEAST, master=Resource(100, 0)
-        )
+    def found(memory: int, nodes: int = 1) -> JobForecast:
+        spec = replace(job(1, size=Resource(memory, 1)), pi=PiSpec(1, 1, ""))
+        return foreseen(scene(nodes), spec, detached=True, am_resource=Resource(64, 1))
 
-    vain = found(1000)
+    vain = found(960)
     assert vain.impossible == 1 and told(vain) == [(0, 0, 0)]
     assert vain.because is not None and text(vain.because) == (
-        "its own master holds 100 MB of the 1000 MB of h1:1: ask for at most 900 MB, or run without -d"
+        "its own master holds 64 MB of the 1000 MB of h0:45454: ask for at most 936 MB, or run without -d"
     )
-    assert found(900).impossible == 0 and told(found(900)) == [(1, 0, 0)]
-    assert found(1000, nodes=2).impossible == 0, "any other node that is large enough will do"
-    full = replace(node(), used=Resource(1000, 2))
-    waits = forecast(job(1), [full], [], opportunistic=True, minimum=LEAST, master=Resource(100, 0))
-    assert waits.waiting == 1, "with its master"
+    assert found(896).impossible == 0 and told(found(896)) == [(1, 0, 0)]
+    assert found(960, nodes=2).impossible == 0, "any other node that is large enough will do"
 
 
-def waiter(number: int, state: ContainerState, cause: Cause | None = None) -> ContainerReport:
-    return ContainerReport(
-        f"container_1_0001_01_{number:06d}",
-        "application_1_0001",
-        "h1:1",
-        ExecutionType.OPPORTUNISTIC,
-        LEAST,
-        state=state,
-        cause=cause,
-        queued_at_ms=number,
-    )
-
-
-PAUSED = [waiter(number, ContainerState.PAUSED, Cause(CauseKind.OUTSIDE_CPU, cores=2)) for number in (1, 2)]
-QUEUED = [waiter(number, ContainerState.SCHEDULED) for number in (3, 4)]
-
-
-def test_what_waits_there_already_goes_first_and_the_machine_may_be_busy() -> None:
-    status = OpportunisticContainersStatus(queued=2, paused=2, queue_capacity=10, lent_vcores=-2)
-    busy = replace(node(), opportunistic=status)
-    found = forecast(job(opportunistic=3), [busy], [*PAUSED, *QUEUED], opportunistic=True, minimum=LEAST)
-    assert told(found) == [(0, 0, 3)] and found.places[0].ahead == 2
-    codes = [one.code for one in found.places[0].reasons]
-    assert codes == [ReasonCode.PRESSURE, ReasonCode.BEHIND]
-    # the machine is quiet again: those that had to give way go on before what comes now
-    quiet = replace(busy, opportunistic=replace(status, lent_vcores=0))
-    found = forecast(job(opportunistic=3), [quiet], [*PAUSED, *QUEUED], opportunistic=True, minimum=LEAST)
-    assert told(found) == [(0, 0, 3)]
-    # and so do those that queue
-    found = forecast(job(opportunistic=3), [quiet], [PAUSED[0], QUEUED[0]], opportunistic=True, minimum=LEAST)
-    assert told(found) == [(0, 0, 3)]
-    found = forecast(job(opportunistic=3), [quiet], [QUEUED[0]], opportunistic=True, minimum=LEAST)
-    assert told(found) == [(1, 0, 2)] and found.places[0].reasons == ()
-
-
-def test_paused_ones_keep_their_memory_and_what_is_lent_is_room() -> None:
-    kept = replace(
-        node(total=Resource(200, 2)), opportunistic=OpportunisticContainersStatus(queue_capacity=1)
-    )
-    found = forecast(job(opportunistic=1), [kept], PAUSED, opportunistic=True, minimum=LEAST)
-    assert told(found) == [(0, 0, 1)] and found.places[0].reasons[0].code == ReasonCode.NO_MEMORY
-    lent = replace(node(), opportunistic=OpportunisticContainersStatus(queue_capacity=1, lent_vcores=1))
-    found = forecast(job(opportunistic=4), [lent], [], opportunistic=True, minimum=LEAST)
-    assert told(found) == [(3, 0, 1)]
+def test_a_job_whose_master_finds_no_room_waits_with_it() -> None:
+    there = scene()
+    submit(there, job(2))
+    spec = replace(job(1), pi=PiSpec(1, 1, ""))
+    found = foreseen(there, spec, detached=True, am_resource=Resource(64, 1))
+    assert told(found) == [(0, 0, 0)] and (found.waiting, found.later) == (1, 1)
 
 
 def test_a_drained_node_is_not_one_that_is_too_small() -> None:
-    drained = replace(node(), state=NodeState.DECOMMISSIONED)
-    found = forecast(job(2), [drained], [], opportunistic=True, minimum=LEAST)
+    there = scene()
+    (node,) = there.cluster.context.nodes
+    there.ask(DrainNodesRequest((node,)))
+    found = foreseen(there, job(2))
     assert (found.impossible, found.waiting, found.held) == (0, 2, 2)
-    assert text(found.unusable[0]) == "h1:1 is drained: nothing new is scheduled there"
+    assert text(found.unusable[0]) == f"{node} is drained: nothing new is scheduled there"
     assert found.unusable[0].code == ReasonCode.NODE_DRAINING
-    large = forecast(job(1, size=Resource(5000, 1)), [drained], [], opportunistic=True, minimum=LEAST)
-    assert large.impossible == 1 and not large.held
-    lost = replace(node(), state=NodeState.LOST)
-    assert forecast(job(1), [lost], [], opportunistic=True, minimum=LEAST).impossible == 1
+    assert foreseen(there, job(1, size=Resource(5000, 1))).impossible == 1
+
+
+def test_a_node_that_does_not_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = scene()
+    monkeypatch.setitem(world._ACTS, AnswerByCopy, lambda node, command: None)
+    found = there.ask(ForeseeJobRequest(ApplicationSubmissionContext("", "j"), job(1)), seconds=3.0)
+    assert [(one.starts, one.queued, one.unknown) for one in found.nodes] == [(0, 0, 1)]
+    assert (
+        "1 would go there, and the node has not said what would become of them"
+        in (list(job_lines(job(1), "", found))[2])
+    )
+    assert not there.live()["h0:45454"] and not there.cluster.context.applications
 
 
 def test_what_a_job_would_wait_for_and_what_it_waits_for_in_vain() -> None:

@@ -15,7 +15,7 @@ import resource
 import signal
 import warnings
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import msgspec
 
@@ -25,13 +25,36 @@ SECONDS = 2
 """How long a copy may take."""
 
 
-async def ask_copy(work: Callable[[], object], seconds: float = SECONDS) -> bytes:
-    """What ``work`` returns in a copy of this process, as JSON. Raises OSError if there can be no copy, or if it does
-    not answer in time.
+Answer = TypeVar("Answer")
+
+
+def ask_copy(
+    copies: set[asyncio.Task[None]],
+    work: Callable[[], Answer],
+    kind: type[Answer],
+    tell: Callable[[Answer | None, str], None],
+) -> None:
+    """Have ``work`` done in a copy of this process, and ``tell`` what it returns, a ``kind``; None, and why, if there
+    can be no copy, or if it does not answer in time. ``copies`` are those at work.
     """
+
+    async def ask() -> None:
+        found, failed = None, ""
+        try:
+            found = msgspec.json.decode(await _answer_of(work), type=kind)
+        except (OSError, msgspec.MsgspecError) as error:
+            failed = str(error)
+        tell(found, failed)
+
+    copy = asyncio.create_task(ask())
+    copies.add(copy)
+    copy.add_done_callback(copies.discard)
+
+
+async def _answer_of(work: Callable[[], object]) -> bytes:
     pid, reader = _fork(work)
     try:
-        found = await asyncio.wait_for(_read(reader), seconds)
+        found = await asyncio.wait_for(_read(reader), SECONDS)
     except TimeoutError:
         found = b""
     finally:
@@ -39,7 +62,7 @@ async def ask_copy(work: Callable[[], object], seconds: float = SECONDS) -> byte
             os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     if not found:
-        raise OSError(f"the copy of the daemon has not answered within {seconds:g} s")
+        raise OSError(f"the copy of the daemon has not answered within {SECONDS} s")
     return found
 
 

@@ -22,8 +22,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from executor.core.events import RecoveryCompleted
 from executor.core.limits import period_and_quota
 from executor.driver import Driver
@@ -252,26 +250,23 @@ class NodeManagerDaemon:
             case StopDaemon():
                 self._process.stop(command.reason)
             case AnswerByCopy():
-                copy = asyncio.create_task(self._answer_by_copy(command.question))
-                self._copies.add(copy)
-                copy.add_done_callback(self._copies.discard)
+                self._answer_by_copy(command.question)
             case _:
                 self._executor.perform(command)
 
-    async def _answer_by_copy(self, question: NodeQuestion) -> None:
+    def _answer_by_copy(self, question: NodeQuestion) -> None:
         """Let a copy of this process answer a question of the ResourceManager."""
         from .copies import ask_copy  # few nodes are asked anything
 
         def answer() -> NodeAnswer:
-            from ..whatif.node import answer
+            from ..whatif.node import foresee
 
-            return answer(self.machine.scheduler, question, time.monotonic())
+            return foresee(self.machine, question, time.monotonic())
 
-        try:
-            found = msgspec.json.decode(await ask_copy(answer), type=NodeAnswer)
-        except (OSError, msgspec.MsgspecError) as error:
-            found = NodeAnswer(question.number, failed=str(error))
-        self._driver.post(CopyAnswered(found))
+        def tell(found: NodeAnswer | None, failed: str) -> None:
+            self._driver.post(CopyAnswered(found or NodeAnswer(question.number, failed=failed)))
+
+        ask_copy(self._copies, answer, NodeAnswer, tell)
 
     def _answer(self, command: Reply | ReplyError) -> None:
         """Send an answer to the server from which the call came; the other servers ignore it."""

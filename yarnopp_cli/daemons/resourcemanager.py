@@ -35,7 +35,16 @@ from ..records.methods import Request, ResponseT
 from ..records.reports import STAY
 from ..records.state import StoreCommand, StoredCluster, latest
 from ..records.tracker_protocol import RegisterNodeManagerRequest
-from ..resourcemanager.commands import Command, ForgetState, KeepCrash, KeepEvents, KeepHistory
+from ..resourcemanager.commands import (
+    Command,
+    ForgetState,
+    JobPlaced,
+    KeepCrash,
+    KeepEvents,
+    KeepHistory,
+    PlaceByCopy,
+    Placement,
+)
 from ..resourcemanager.context import Identity, RMContext
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
@@ -71,6 +80,7 @@ class ResourceManagerDaemon:
         self._held: list[Command] = []
         self._events = EventLog(process.run_dir.rm_events_file, self._settings.event_history_size)
         self._checkpoint: asyncio.Task[None] | None = None
+        self._copies: set[asyncio.Task[None]] = set()
         context = RMContext(
             self._settings,
             Identity(
@@ -191,6 +201,8 @@ class ResourceManagerDaemon:
                 self._state = None
                 self._events.close()
                 self._process.run_dir.forget_rm_state()
+        elif isinstance(command, PlaceByCopy):
+            self._place_by_copy(command.call)
         elif isinstance(command, KeepCrash):
             crash = command.crash
             path = write_crash_report(self._process.run_dir.path, crash.error, crash.history)
@@ -203,6 +215,20 @@ class ResourceManagerDaemon:
                 self._keep_queues(command.response.request)
             self._web.calls.perform(command)
             self._server.perform(command)
+
+    def _place_by_copy(self, call: CallReceived) -> None:
+        """Let a copy of this process place the job of a call."""
+        from .copies import ask_copy  # dry runs are rare
+
+        def place() -> Placement:
+            from ..whatif.cluster import place
+
+            return place(self._machine, call, time.monotonic())
+
+        def tell(found: Placement | None, failed: str) -> None:
+            self._driver.post(JobPlaced(call, found, failed))
+
+        ask_copy(self._copies, place, Placement, tell)
 
     def _begin(self, now: float) -> list[Command]:
         """Recover from the stored state, and perform what is due."""
@@ -251,6 +277,8 @@ class ResourceManagerDaemon:
             self._watcher.close()
             self._wall_clock.stop()
             self._driver.close()
+            for copy in self._copies:
+                copy.cancel()
             self._write()
             if self._checkpoint is not None:
                 await self._checkpoint

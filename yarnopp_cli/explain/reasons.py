@@ -18,7 +18,6 @@ from .snapshot import NodeSnapshot, holders_of, queue_limit, unpromised
 
 MOST_NAMED = 20
 """A reason names at most this many ids."""
-KEPT = "yopp.nodemanager.paused-resources = keep"
 UNTOLD = by_rule("UNKNOWN", "its node has not said why within 2 s")
 
 

@@ -203,6 +203,12 @@ class NodeManager:
         """Whether the RM has reported that the cluster does not end with its last job."""
         return self._lifetime == STAY
 
+    def follow(self, orders: NodeHeartbeatResponse, now: float) -> list[Command]:
+        """Do what an answer to a heartbeat asks for: how a copy of this machine foresees what would follow."""
+        self._begin(now)
+        self._orders.follow(orders, self._epoch_ms)
+        return self._commands
+
     def next_deadline(self) -> float | None:
         """The time of the next call of ``advance``; None for never."""
         if self._stopped:

@@ -18,8 +18,10 @@ from executor.reasons import ReasonCode as ReasonCode
 from executor.reasons import ReasonKind as ReasonKind
 from executor.records import ExecutionType, Resource
 
+from .jobs import JobSpec
 from .methods import Request
 from .reports import GONE, ContainerReport, NodeReport, NodeState
+from .requests import ApplicationSubmissionContext
 
 _STATES = {
     NodeState.DECOMMISSIONING: ReasonKind.DRAINING,
@@ -230,3 +232,53 @@ class ExplainRequest(Request["Explanation"]):
     """``id`` is a full id of an application, a container or a node."""
 
     id: str
+
+
+class NodeForecast(Record):
+    """What would happen at a node to the containers of a job: ``starts`` start at once, ``queued`` wait, the first of
+    them after ``ahead`` other containers and for ``reasons``. The containers with the ids ``paused`` and ``killed``
+    make room. ``unknown`` containers would go there, and the node has not said what would become of them.
+    """
+
+    node_id: str
+    starts: int = 0
+    queued: int = 0
+    ahead: int = 0
+    reasons: tuple[Reason, ...] = ()
+    paused: tuple[str, ...] = ()
+    killed: tuple[str, ...] = ()
+    unknown: int = 0
+
+    @property
+    def preempting(self) -> int:
+        """How many of those that start take resources from opportunistic containers, at most."""
+        return min(self.starts, len(self.paused) + len(self.killed))
+
+
+class JobForecast(Record):
+    """What would happen to a job that is submitted now.
+
+    ``waiting`` containers find no node yet, for the reasons ``why``; ``held`` of them wait for nodes that accept no new
+    containers, for the reasons in ``unusable``. ``impossible`` containers never find one, ``because`` of that reason.
+    ``later`` tasks ask for no container yet. ``refused`` is the error of the submission, "" for none. ``rounded``: the
+    size that is allocated for each that the minimum allocation makes larger.
+    """
+
+    nodes: tuple[NodeForecast, ...] = ()
+    waiting: int = 0
+    why: tuple[Reason, ...] = ()
+    held: int = 0
+    unusable: tuple[Reason, ...] = ()
+    impossible: int = 0
+    because: Reason | None = None
+    later: int = 0
+    refused: str = ""
+    rounded: tuple[tuple[Resource, Resource], ...] = ()
+
+
+class ForeseeJobRequest(Request["JobForecast"]):
+    """What would happen to this job? Nothing is changed. ``detached``: its master does not live in the client."""
+
+    context: ApplicationSubmissionContext
+    job: JobSpec
+    detached: bool = False

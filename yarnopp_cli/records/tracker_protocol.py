@@ -68,11 +68,15 @@ class NodeQuestion(Record):
     """A question of the ResourceManager, to which the node's next heartbeat has the answer with the same ``number``:
     why do the containers of ``about`` wait, and when do they start? ``about`` is the id of an application or of a
     container; "" means all containers of the node. ``times`` are expected running times.
+
+    With ``orders``: what would happen to containers of the application ``about``, and to others, if these answers to
+    heartbeats came?
     """
 
     number: int
     about: str = ""
     times: tuple[ExpectedTimes, ...] = ()
+    orders: tuple[NodeHeartbeatResponse, ...] = ()
 
 
 class NodeAnswer(Record):
@@ -82,6 +86,9 @@ class NodeAnswer(Record):
     and the first that is paused for each cause. ``waiting`` containers wait at the node in all. ``starts`` are the
     expected starts of the first and of the last that wait, by id; ``unknown`` is why the first has none. ``failed``
     is why the node cannot answer.
+
+    To a question with orders: ``started`` containers of the application would start, ``queued`` would wait, the first
+    of which is in ``statuses``; those with the ids ``paused`` and ``killed`` would make room.
     """
 
     number: int
@@ -90,6 +97,10 @@ class NodeAnswer(Record):
     starts: dict[str, Start] = field(default_factory=dict)
     unknown: Unknown | None = None
     failed: str = ""
+    started: int = 0
+    queued: int = 0
+    paused: tuple[str, ...] = ()
+    killed: tuple[str, ...] = ()
 
 
 class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):

@@ -1,14 +1,17 @@
-"""The commands of the ResourceManager: answers to calls, and what its daemon writes to files."""
+"""The commands of the ResourceManager: answers to calls, what its daemon writes to files, and copies of itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from executor.core.cell import MachineCrashed
+from executor.light import Record, field
 
-from ..machine.calls import Reply, ReplyError, StopDaemon
+from ..machine.calls import CallReceived, Reply, ReplyError, StopDaemon
+from ..records.explanation import JobForecast
 from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.state import RemoveRecords, StoreRecord
+from ..records.tracker_protocol import NodeHeartbeatResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,33 @@ class ForgetState:
     """The cluster has ended in order: the next RM process starts without records."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceByCopy:
+    """Let a copy of this machine place the job of a call. Ends in JobPlaced."""
+
+    call: CallReceived
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlaced:
+    """An event: where the copy has placed the job of the call. ``failed`` is why there is no copy."""
+
+    call: CallReceived
+    placement: Placement | None = None
+    failed: str = ""
+
+
+class Placement(Record):
+    """Where the containers of a job would go: what each node would be told, by id, and how many containers of the job
+    it would have; and ``rest``, what is known without the nodes.
+    """
+
+    application_id: str = ""
+    orders: dict[str, tuple[NodeHeartbeatResponse, ...]] = field(default_factory=dict)
+    granted: dict[str, int] = field(default_factory=dict)
+    rest: JobForecast = JobForecast()
+
+
 Command = (
     Reply
     | ReplyError
@@ -52,5 +82,6 @@ Command = (
     | StoreRecord
     | RemoveRecords
     | ForgetState
+    | PlaceByCopy
 )
 """All commands that a ResourceManager may return."""

@@ -26,7 +26,7 @@ from ..records.state import Stored
 from .adoption import Adoption
 from .allocation import ContainerAllocation
 from .app_manager import RMAppManager
-from .commands import Command
+from .commands import Command, JobPlaced
 from .container_ledger import ContainerLedger
 from .container_updates import ContainerUpdates
 from .context import RMContext
@@ -42,6 +42,7 @@ from .services.admin_service import AdminService
 from .services.application_master_service import ApplicationMasterService
 from .services.client_rm_service import ClientRMService
 from .services.explain_service import ExplainService
+from .services.foresight import Foresight
 from .services.history_service import HistoryService
 from .services.postponing import Postponed
 from .services.queue_service import QueueReader, QueueService
@@ -56,6 +57,7 @@ Event = (
     | DaemonGivenUp
     | WallClockStepped
     | HostMeasured
+    | JobPlaced
 )
 
 
@@ -66,7 +68,7 @@ class ResourceManager:
     """
 
     def __init__(self, context: RMContext, read_queues: QueueReader | None = None) -> None:
-        self._rm = context
+        self.context = self._rm = context
         ledger = ContainerLedger(context)
         adoption = Adoption(context, ledger)
         self._manager = manager = RMAppManager(context, ledger)
@@ -79,14 +81,15 @@ class ResourceManager:
         self._queues = queues = QueueService(context, read_queues)
         self._clients = clients = ClientRMService(context, ledger, manager, queues)
         hosted_calls = HostedCalls(context, ledger, masters, clients)
-        self._hosting = hosting = HostedMasters(context, manager, clients, hosted_calls)
+        self.hosting = self._hosting = hosting = HostedMasters(context, manager, clients, hosted_calls)
         self._postponed = postponed = Postponed(context, manager, hosting)
         self._history = HistoryService(context)
         self._admin = administration = AdminService(context, ledger)
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
         self._store = RMStateStore(context, hosting)
         self._recovery = recovery = Recovery(context, manager, ledger, adoption, hosting, queues, self._store)
-        explaining = ExplainService(context, preemption, inquiries, hosting.held_back)
+        self.explaining = explaining = ExplainService(context, preemption, inquiries, hosting.held_back)
+        self._foresight = Foresight(context, inquiries)
         #: reads: functions of the context, whoever asks
         self._reads: dict[type, Callable[[Any], Any]] = {
             job_protocol.GetApplicationsRequest: clients.get_applications,
@@ -135,6 +138,7 @@ class ResourceManager:
             client.WaitForNodesRequest: clients.wait_for_nodes,
             history.GetEventsRequest: self._history.get,
             explanation.ExplainRequest: explaining.explain,
+            explanation.ForeseeJobRequest: self._foresight.foresee,
         }
         self._when_due: dict[DueKind, Callable[..., object]] = {
             DueKind.HELD_HEARTBEAT: tracking.hold_is_over,
@@ -199,6 +203,8 @@ class ResourceManager:
                 self._rm.wall_clock_stepped(offset)
             case HostMeasured(capacity):
                 self._rm.host = capacity
+            case JobPlaced():
+                self._foresight.placed(event)
             case _:
                 assert_never(event)
         return self._settle()

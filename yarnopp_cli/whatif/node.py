@@ -9,6 +9,7 @@ from executor.core.estimates import remaining
 from executor.core.scheduler import ContainerScheduler
 
 from ..explain.estimates import is_beyond, weaker
+from ..nodemanager.machine import NodeManager
 from ..records.explanation import BY_NODE, DECLARED, Expected, Start, Unknown, UnknownStart
 from ..records.tracker_protocol import ExpectedTimes, NodeAnswer, NodeQuestion
 from .foresight import Foresight, Started
@@ -33,6 +34,28 @@ def answer(scheduler: ContainerScheduler, question: NodeQuestion, now: float) ->
     times = _Times(scheduler, question, now)
     starts, unknown = times.starts(watched) if watched else ({}, None)
     return NodeAnswer(question.number, statuses, len(line), starts, unknown)
+
+
+def foresee(node: NodeManager, question: NodeQuestion, now: float) -> NodeAnswer:
+    """The answer of this node, a copy, which is used up by it."""
+    scheduler, about = node.scheduler, question.about
+    if not question.orders:
+        return answer(scheduler, question, now)
+    world = Foresight(scheduler, scheduler.live.get, list(scheduler.live.values()), now, lambda one, at: None)
+    for orders in question.orders:
+        world.perform(node.follow(orders, now))
+    mine = {one.container_id for one in scheduler.live.values() if one.spec.application_id == about}
+    line = scheduler.line()
+    queued = [one.container_id for one in line if one.container_id in mine]
+    return NodeAnswer(
+        question.number,
+        tuple(scheduler.statuses(queued[:1])) if queued else (),
+        len(line),
+        started=len(mine) - len(queued),
+        queued=len(queued),
+        paused=tuple(world.paused),
+        killed=tuple(world.killed),
+    )
 
 
 class _Times:

@@ -9,7 +9,6 @@ from executor.light import replace
 from executor.records import Resource
 
 from ...errors import ConnectionFailedError, NodeNotFoundError, UsageError
-from ...explain.forecast import admits
 from ...jobs.client import JobClient
 from ...records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
 from ...records.reports import NodeReport, NodeState
@@ -62,6 +61,11 @@ def largest(nodes: Iterable[NodeReport], name: str, step_mb: int) -> Resource | 
         return None
     total = max(fitting, key=lambda one: (one.vcores, one.memory))
     return _rounded(total, step_mb)
+
+
+def admits(name: str, node_id: str) -> bool:
+    """Whether a node may serve requests for ``name``: ANY, its id, its host, or an end of its id."""
+    return name in (ANY, node_id, node_id.rpartition(":")[0]) or (name != ANY and node_id.endswith(name))
 
 
 def _rounded(total: Resource, step_mb: int) -> Resource:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, replace
-from executor.records import Resource
 
 from ...errors import (
     EXIT_FAILURE,
@@ -52,9 +51,6 @@ SETTLED_SECONDS = 0.025
 KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
 MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
-_HOSTED = "yopp.resourcemanager.hosted-masters"
-_DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
-_MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
 class Outcome(Record):
@@ -108,8 +104,6 @@ def start(
     if not isinstance(client, JobClient):
         return client.start(job, submission, detach=detach, dry_run=session.dry_run, debug=debug)
     printer = session.printer
-    if session.dry_run:
-        return _foretell(session, client, job, submission, detach=detach)
     submission = replace(
         submission,
         application_type=job.application_type,
@@ -118,6 +112,8 @@ def start(
         command_line=submission.command_line or command_line(),
         map_reduce=job.map_reduce,
     )
+    if session.dry_run:
+        return _foretell(session, job, submission, detach=detach)
     if detach:
         submit_detached(client, job, printer, submission, submitted)
         return 0
@@ -130,36 +126,20 @@ def start(
 
 def _foretell(
     session: Session,
-    client: JobClient,
     job: JobSpec,
     submission: ApplicationSubmissionContext,
     *,
     detach: bool,
 ) -> int:
-    """Print what would happen to ``job``; the exit code, 1 where it would be refused or could never begin. A detached
-    job's master takes room, except one that is hosted."""
-    from ...explain.forecast import Forecast, forecast
+    """Print what would happen to ``job``; the exit code, 1 where it would be refused or could never begin."""
+    from ...records.explanation import ForeseeJobRequest, JobForecast
     from ...views.explain import consequences
 
-    found: Forecast | None = None
+    found: JobForecast | None = None
     ended: dict[str, str] = {}
     printer = session.printer
-    master = submission.am_resource if detach else None
     try:
-        info = session.client.cluster_info()
-        known = info.properties
-        if _may_be_hosted(client) and known.get(_HOSTED) != "false" and known.get(_DISTRIBUTED) != "true":
-            master = master if job.pi is not None else None
-        least = Resource(int(known.get(MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
-        nodes = session.client.nodes()
-        found = forecast(
-            job,
-            nodes,
-            session.client.containers(nodes=nodes),
-            opportunistic=info.opportunistic_enabled,
-            minimum=least,
-            master=master,
-        )
+        found = session.client.ask(ForeseeJobRequest(submission, job, detach))
         if submission.after:
             parents = tuple(one.rpartition(":")[0] for one in submission.after)
             known_ones = session.client.applications(GetApplicationsRequest(application_ids=parents))

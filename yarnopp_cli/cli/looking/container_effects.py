@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...clock import now_ms
 from ...errors import ContainerNotFoundError
-from ...explain.forecast import PAUSE, Preemption, disturbed, preempted_since, promotion
+from ...explain.preemptions import PAUSE, Preemption, disturbed, preempted_since, promotion
 from ...explain.reasons import why_not_promised
 from ...explain.snapshot import Picture
 from ...records.client_protocol import GetContainersRequest

@@ -141,7 +141,7 @@ class ExplainService:
         there = [node for node in self._rm.nodes.values() if not _is_gone(node) or node.containers]
         nodes = [self._snapshot(node, finished, answers) for node in there]
         durations = durations_of(nodes, finished, now_ms)
-        asked = self._asked(attempt, durations, why=True)
+        asked = self.asked(attempt, durations, why=True)
         snapshot = explanations.ApplicationSnapshot(
             app.id,
             app.state.value,
@@ -161,7 +161,7 @@ class ExplainService:
             found, deadline_at_ms=app.context.deadline_at_ms, held_back=held_back, max_running=most
         )
 
-    def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
+    def asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
         """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``why``: with the
         reasons.
         """
@@ -193,7 +193,7 @@ class ExplainService:
         for other in self._rm.live.values():
             if other is app:
                 break
-            found += [one for one in self._asked(other.attempt, durations, why=False) if not one.limited]
+            found += [one for one in self.asked(other.attempt, durations, why=False) if not one.limited]
         return found
 
     # -- activities ------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from typing import Any
 from executor.records import ContainerState
 
 from ...errors import EXIT_CANNOT_START
-from ...explain.forecast import Forecast, Place, Promotion, promotion, starts_instead
+from ...explain.preemptions import Promotion, promotion, starts_instead
 from ...explain.snapshot import Picture
-from ...records.explanation import Reason, ReasonCode
+from ...records.explanation import JobForecast, NodeForecast, Reason, ReasonCode
 from ...records.ids import dotted, short_id, suffix
 from ...records.jobs import JobSpec
 from ...records.reports import (
@@ -157,16 +157,13 @@ def kill_applications(reports: Sequence[ApplicationReport]) -> str:
     return f"Kill {len(reports)} applications: {named}?\nAll their containers end, and their work is lost."
 
 
-_REFUSED = "opportunistic containers are switched off on this cluster"
-
-
 def job_document(
-    job: JobSpec, found: Forecast | None, commands: Iterable[tuple[int, Sequence[str]]] = ()
+    job: JobSpec, found: JobForecast | None, commands: Iterable[tuple[int, Sequence[str]]] = ()
 ) -> dict[str, Any]:
     """The object of ``--dry-run --json``; ``found`` is None where a cluster would be started for the job.
     ``commands`` are the words of each task of a sweep, by task number.
     """
-    running, forecast = found is not None, found or Forecast()
+    running, forecast = found is not None, found or JobForecast()
     return {
         "name": job.name,
         "type": job.application_type,
@@ -175,26 +172,29 @@ def job_document(
         ],
         "commands": [{"task": number, "command": list(words)} for number, words in commands],
         "cluster": "running" if running else "would be started",
-        "refused": _REFUSED if forecast.refused else "",
+        "refused": forecast.refused,
         "nodes": [
             {
                 "node": one.node_id,
                 "starts": one.starts,
                 "preempting": one.preempting,
+                "preempts": [{"id": name, "how": how} for how, ids in _gives_way(one) for name in ids],
                 "queued": one.queued,
                 "ahead": one.ahead,
                 "reasons": [reason.code for reason in one.reasons],
+                "unknown": one.unknown,
             }
-            for one in forecast.places
+            for one in forecast.nodes
         ],
         "waiting": forecast.waiting,
+        "waitingReasons": [reason.code for reason in forecast.why],
         "held": forecast.held,
         "heldReasons": [reason.code for reason in forecast.unusable],
         "impossible": forecast.impossible,
         "later": forecast.later,
         "rounded": [
             {"asked": resource_document(asked), "allocated": resource_document(size)}
-            for asked, size in forecast.rounded.items()
+            for asked, size in forecast.rounded
         ],
     }
 
@@ -235,14 +235,14 @@ def later_lines(submission: ApplicationSubmissionContext, ended: Mapping[str, st
 
 
 def job_lines(
-    job: JobSpec, kinds: str, found: Forecast | None, commands: Iterable[tuple[int, Sequence[str]]] = ()
+    job: JobSpec, kinds: str, found: JobForecast | None, commands: Iterable[tuple[int, Sequence[str]]] = ()
 ) -> Iterable[str]:
     """The forecast of a job as text; ``kinds`` are its tasks by type, in words, ``commands`` as in
     ``job_document``.
     """
     first = job.phases[0]
     sizes = sorted({task.resource for task in first.tasks})
-    rounded = found.rounded if found is not None else {}
+    rounded = dict(found.rounded) if found is not None else {}
     size = " or ".join(
         f"{size_text(one)} (allocated as {size_text(rounded[one])}: yarn.scheduler.minimum-allocation-*)"
         if one in rounded
@@ -261,13 +261,14 @@ def job_lines(
         yield "  no cluster is running: the job would start one, which ends with it"
         return
     if found.refused:
-        yield f"  would be refused: {_REFUSED}"
+        yield f"  would be refused: {found.refused}"
         return
-    for one in found.places:
+    for one in found.nodes:
         yield f"  {one.node_id}: {_at(one)}"
         yield from (f"    {text(reason)}" for reason in one.reasons)
     if found.waiting > found.held:
         yield f"  {found.waiting - found.held} would wait for a node with room"
+        yield from (f"    {text(reason)}" for reason in found.why)
     if found.held:
         yield f"  {found.held} would wait: {_held(found.unusable)}"
     if found.impossible:
@@ -284,7 +285,11 @@ def _held(reasons: Sequence[Reason]) -> str:
     return f"{told} (`yopp node resume {drained[0]}`)" if drained else told
 
 
-def _at(place: Place) -> str:
+def _gives_way(place: NodeForecast) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return (("pause", place.paused), ("kill", place.killed))
+
+
+def _at(place: NodeForecast) -> str:
     parts = [f"{place.starts} would start at once"] if place.starts else []
     if place.preempting:
         them = "it would preempt" if place.starts == 1 else f"{place.preempting} of them would preempt"
@@ -292,4 +297,6 @@ def _at(place: Place) -> str:
     if place.queued:
         behind = f", behind {place.ahead} there" if place.ahead else ""
         parts.append(f"{place.queued} would queue{behind}")
+    if place.unknown:
+        parts.append(f"{place.unknown} would go there, and the node has not said what would become of them")
     return ", ".join(parts) or "none"
