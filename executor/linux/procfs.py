@@ -120,13 +120,19 @@ def author(pid: int, *, proc: str = "/proc") -> int | None:
     """The user who chose the arguments and the environment of a process: its real user.
 
     None where that is not known: it has ended, or may not be read; or it gained privileges when it was executed
-    (AT_SECURE of getauxval(3)), so another user chose them, whoever it runs as by now.
+    (AT_SECURE of getauxval(3)), so another user chose them, whoever it runs as by now. If this program gains some, as a
+    Python with file capabilities does, so do all daemons, and the kernel shows none of that: then the real user counts.
     """
-    words = memoryview(read_bytes(f"{proc}/{pid}/auxv")).cast("L")  # types, each with its value
     with contextlib.suppress(OSError):
-        if dict(zip(words[::2], words[1::2], strict=False)).get(_AT_SECURE) == 0:
+        if _gained(f"{proc}/{pid}") == 0 or _gained("/proc/self") != 0:
             return real_uid(pid, proc=proc)
     return None
+
+
+def _gained(process: str) -> int | None:
+    """The value of AT_SECURE of a process, by its directory in /proc; None if it may not be read."""
+    words = memoryview(read_bytes(f"{process}/auxv")).cast("L")  # types, each with its value
+    return dict(zip(words[::2], words[1::2], strict=False)).get(_AT_SECURE)
 
 
 def is_ours(pid: int) -> bool:
