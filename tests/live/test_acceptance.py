@@ -1,4 +1,4 @@
-"""The acceptance list of the command line, (b) to (i), over the real program. docs/feature-table.md names the rest."""
+"""The acceptance list of the command line, (b) to (i), over the real program. tests/index.md names the other tests."""
 
 from __future__ import annotations
 

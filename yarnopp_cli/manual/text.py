@@ -278,7 +278,7 @@ SITE_REFUSED: tuple[Block, ...] = (
 SITE_QUEUES = (
     "Queues of guaranteed containers are configured by YARN's properties, which contain the path of the queue: "
     "<queue-path> is `root`, or the names from `root` down, separated by dots (`root.prod.web`). Without any of these "
-    "properties there is one queue, `default`, with all resources. See configs/queues.toml and docs/queues.md."
+    "properties there is one queue, `default`, with all resources. See configs/queues.toml and docs/sharing.md."
 )
 """The introduction to the properties of queues."""
 SITE_RESOURCE_TYPES = (
