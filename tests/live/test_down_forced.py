@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.cluster.processes import wait_for_end
-from yarnopp_cli.cluster.rundir import RunDir
+from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 
 from .conftest import Yopp, a_yopp
 
@@ -46,7 +45,8 @@ class Mounting(Yopp):
         subprocess.run([*self.inside, "mount", *words], check=True)
 
     def sh(self, script: str) -> None:
-        subprocess.run([*self.inside, "sh", "-c", script], cwd=self.home, check=False)
+        """Run a script in the home directory as this mount namespace sees it, which a ``cwd`` would not be."""
+        subprocess.run([*self.inside, "sh", "-c", f"cd {self.home} && {script}"], check=True)
 
     def close(self) -> list[str]:
         self("down", "--force", code=None)
@@ -77,14 +77,26 @@ def no_lock_and_read_only(yopp: Mounting) -> None:
 
 
 def full(yopp: Mounting) -> None:
-    yopp.sh("rm run/lock run/*.pid; head -c 9m /dev/zero > run/full; : > run/rm.pid; : > run/nm-45454.pid")
+    yopp.sh(
+        "rm run/lock run/*.pid; head -c 9m /dev/zero > run/full || :; : > run/rm.pid; : > run/nm-45454.pid"
+    )
 
 
-@pytest.mark.parametrize("change", [read_only, empty_and_read_only, no_lock_and_read_only, full])
+def elsewhere(yopp: Mounting) -> None:
+    yopp.sh("mkdir other && mount -n --move run other && rmdir run")
+
+
+def open_to_others(yopp: Mounting) -> None:
+    yopp.sh("chmod 777 run && rm run/*.pid")
+
+
+@pytest.mark.parametrize(
+    "change", [read_only, empty_and_read_only, no_lock_and_read_only, full, elsewhere, open_to_others]
+)
 def test_the_daemons_end(mounting: Mounting, change: object) -> None:
-    daemons = [
-        one.process for one in RunDir.of(f"/proc/{mounting.holder.pid}/root{mounting.run_dir}").daemons()
-    ]
+    files = Path(f"/proc/{mounting.holder.pid}/root{mounting.run_dir}").glob("*.pid")
+    daemons = [process for file in files if (process := ProcessId.of(int(file.read_text())))]
+    assert len(daemons) == 2
     for process in daemons:
         process.send(signal.SIGSTOP)  # else one whose socket is gone ends by itself
     assert callable(change)
@@ -93,8 +105,9 @@ def test_the_daemons_end(mounting: Mounting, change: object) -> None:
     assert "ended rm, nm-45454" in ended.stdout, ended.stderr
     assert not wait_for_end(daemons, 0)
     stays = change in (read_only, no_lock_and_read_only)
-    assert ended.returncode == stays, ended.stderr
+    assert ended.returncode == (stays or change is open_to_others), ended.stderr
     assert ("cannot be removed" in ended.stderr) == stays
+    assert ("its mode 0777 gives others access" in ended.stderr) == (change is open_to_others)
 
 
 @pytest.mark.parametrize("how", [(), ("--force",)])

@@ -56,9 +56,21 @@ def take_down(
     takes no end of a container for a failure. Another command that holds the lock is waited for, for ``lock_timeout``
     seconds (``timeout``). Raises YoppError for daemons that do not end.
     """
-    if not run_dir.exists():
-        return DownReport((), cleanup.Cleared())
-    run_dir.check()
+    problems: tuple[str, ...] = ()
+    left: Sequence[ProcessId]
+    try:
+        run_dir.check()
+    except YoppError as error:
+        if not force:
+            raise
+        problems = (f"{error.message}, so what is in it was left: {error.because}",)
+    if problems or not run_dir.exists():
+        daemons = _unfiled(run_dir) if force else ()
+        for daemon in daemons:
+            daemon.process.send(signal.SIGCONT)
+        left = _end_in_turn(daemons, force=force, timeout=timeout)
+        _end(daemons, left, grace=min(TERM_SECONDS, timeout), force=force)
+        return DownReport(tuple(one.name for one in daemons), cleanup.Cleared(problems=problems))
     clear_obstacles(run_dir)
     if not force:
         with suppress(YoppError):
@@ -66,7 +78,7 @@ def take_down(
     with run_dir.lock(timeout if lock_timeout is None else lock_timeout, force=force):
         forget_watched(run_dir)  # before anything else, so that no daemon is restarted meanwhile
         daemons = _daemons(run_dir, force)
-        left: Sequence[ProcessId] = [daemon.process for daemon in daemons]
+        left = [daemon.process for daemon in daemons]
         for process in left:
             process.send(signal.SIGCONT)  # a stopped process could not answer the request to end
         if keep_applications:
@@ -123,25 +135,22 @@ def stop_daemon(run_dir: RunDir, name: str, *, force: bool = False, timeout: flo
 
 
 def _daemons(run_dir: RunDir, force: bool) -> tuple[Daemon, ...]:
-    """The running daemons; with ``force`` also those whose pid files are lost or damaged: processes of this user with
-    the arguments of a daemon of this run directory."""
-    found = run_dir.daemons()
-    if not force:
-        return found
+    """The running daemons; with ``force`` also those whose pid files are lost or damaged."""
+    found = {one.process: one for one in (*(_unfiled(run_dir) if force else ()), *run_dir.daemons())}
+    return tuple(sorted(found.values(), key=lambda one: one.port))
+
+
+def _unfiled(run_dir: RunDir) -> tuple[Daemon, ...]:
+    """The processes of this user with the arguments of a daemon of this run directory, whatever its files say."""
     from .launching import daemon_of
 
-    known = {one.process for one in found}
+    found: tuple[Daemon, ...] = ()
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         process = ProcessId.of(pid) if daemon_of(pid, run_dir) else None
         # Read again: the start time is now known, and the process may be another one than before.
-        if (
-            process is not None
-            and process not in known
-            and is_ours(pid)
-            and (name := daemon_of(pid, run_dir))
-        ):
+        if process is not None and is_ours(pid) and (name := daemon_of(pid, run_dir)):
             found += (Daemon(name, int(name.partition("-")[2] or 0), process),)
-    return tuple(sorted(found, key=lambda one: one.port))
+    return found
 
 
 def _end_in_turn(daemons: Sequence[Daemon], *, force: bool, timeout: float) -> Sequence[ProcessId]:
