@@ -2,7 +2,7 @@
 program for each question.
 
     python -m bench.throughput        one table (--short, --json, --help)
-    python -m bench                   all of them, as docs/performance.md shows them
+    python -m bench                   all of them, as README.md describes them
 
 ``native/`` has the floor: a loop in C that starts programs, and a task that writes when it ran. ``rivals.py``
 has the other runners; each is skipped with a note if it is not installed. Every figure is a median over

@@ -1,4 +1,4 @@
-"""All tables of docs/performance.md, or the named ones: python -m bench throughput idle.
+"""All tables of docs/performance.md and bench/README.md, or the named ones: python -m bench throughput idle.
 
 With --short, what the gate runs: the main tables in a small form, in half a minute, compared with the floor. It fails
 only if a program fails: no figure is a test, because machines are noisy.

@@ -1,4 +1,4 @@
-"""The pages are right about what they name: links lead to files and headings, and commands exist. README is short."""
+"""The pages are right about what they name: links lead to files and headings, and commands exist. README and performance are short."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from yarnopp_cli.cli.table import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "bench" / "README.md"]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
 COMMANDS = {entry.name for entry in TABLE}
 
 
@@ -40,5 +41,6 @@ def test_commands_exist(page: Path) -> None:
     assert set(typed) - COMMANDS == set()
 
 
-def test_the_readme_is_short() -> None:
+def test_pages_are_of_readable_length() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
+    assert len((ROOT / "docs" / "performance.md").read_text(encoding="utf-8").splitlines()) <= 150
