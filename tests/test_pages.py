@@ -1,4 +1,4 @@
-"""The pages are right about what they name: links lead to files and headings, and commands exist. README and performance are short."""
+"""Links of the pages lead to files and headings, their commands exist, and README and performance are short."""
 
 from __future__ import annotations
 
