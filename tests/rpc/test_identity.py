@@ -396,7 +396,7 @@ def test_a_server_that_does_not_accept_is_nobodys() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with pytest.raises(ConnectionFailedError) as refused:
             Connection(f"localhost:{listener.getsockname()[1]}", timeout=0.05)
-        assert refused.value.because.startswith("whose it is is not known")
+        assert refused.value.because.startswith("the server's user is unknown")
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.recv(100) == b""

@@ -47,7 +47,7 @@ QUEUING = "yarn.resourcemanager.nm-container-queuing"
         ),
         (
             ["yarn.nm.liveness-monitor.expiry-interval-ms=1000"],
-            "-D: every node would be lost between two of its heartbeats",
+            "-D: every node would be lost between two heartbeats",
             "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms = 1000 (default) and "
             "yarn.nm.liveness-monitor.expiry-interval-ms = 1000 (-D)",
         ),

@@ -1,4 +1,5 @@
-"""ResourceManagerAdministrationProtocol: what administrators ask of the ResourceManager (YARN's protocol of that name).
+"""ResourceManagerAdministrationProtocol: the calls of administrators to the ResourceManager (YARN's protocol of that
+name).
 
 With ``dry_run`` nothing is changed: the answer describes the result the call would have.
 """
@@ -16,7 +17,7 @@ SMALLEST_NODE_MB = 32
 
 
 class DrainNodesRequest(Request["NodesResponse"]):
-    """Allocate nothing more on these nodes and let their containers end; the nodes are DECOMMISSIONED then.
+    """Allocate no more containers on these nodes and let their containers end; the empty nodes are DECOMMISSIONED.
 
     Containers still running after ``timeout_ms`` are killed; -1 waits for ever, 0 kills at once (YARN's plain
     decommission).
@@ -47,8 +48,8 @@ class ResumeNodesRequest(Request["NodesResponse"]):
 class UpdateNodeResourceRequest(Request["NodesResponse"]):
     """Change the sizes of nodes, by their ids, until the NodeManagers' processes end: all of them, or none.
 
-    What opportunistic containers hold beyond the new size is reclaimed; guaranteed containers are left alone. More
-    memory than the host has is refused.
+    Resources that opportunistic containers hold beyond the new size are reclaimed; guaranteed containers are not
+    affected. More memory than the host has is refused.
     """
 
     sizes: dict[str, Resource]
@@ -64,8 +65,8 @@ class QueueProperty(Record):
 
 
 class RefreshQueuesRequest(Request["RefreshQueuesResponse"]):
-    """Set up the queues from these properties (``refreshQueues``): all that begin with
-    ``yarn.scheduler.capacity.``. A property that is not among them has its default.
+    """Set up the queues from these properties (``refreshQueues``): all properties whose names begin with
+    ``yarn.scheduler.capacity.``. A property that is not included has its default.
     """
 
     properties: tuple[QueueProperty, ...] = ()
@@ -73,7 +74,7 @@ class RefreshQueuesRequest(Request["RefreshQueuesResponse"]):
 
 
 class RefreshQueuesResponse(Record):
-    """``queues`` as they are now, parents first; the paths of those that were added, removed or changed.
+    """``queues`` as they are now, parents first; and the paths of the added, removed and changed queues.
 
     ``request`` is the request answered: the daemon keeps it for its next start.
     """

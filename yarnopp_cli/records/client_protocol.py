@@ -1,5 +1,5 @@
-"""ApplicationClientProtocol: what clients ask of the ResourceManager. One request and one response for each
-method; those of a job are in ``job_protocol``.
+"""ApplicationClientProtocol: the calls of clients to the ResourceManager. One request and one response for each
+method; the requests about a job are in ``job_protocol``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class GetNewApplicationRequest(Request["GetNewApplicationResponse"]):
 
 
 class GetNewApplicationResponse(Record):
-    """A fresh application id, and ``info``, which spares the client a second call."""
+    """A fresh application id, and ``info``, which saves the client a second call."""
 
     application_id: str
     info: ClusterInfo
@@ -128,8 +128,8 @@ class GetClusterNodesResponse(Record):
 
 
 class GetContainersRequest(Request["GetContainersResponse"]):
-    """Containers of an application, on a node, or all; ``finished`` adds those that have ended. ``grants_only``: the
-    caller asks their nodes, too."""
+    """Containers of an application, on a node, or all; ``finished`` adds ended containers. ``grants_only``: the caller
+    asks their nodes, too."""
 
     application_id: str = ""
     node_id: str = ""
@@ -159,8 +159,7 @@ class ChangeContainerResponse(Record):
     """``container`` as the RM knows it now. ``version`` is the version its node reports once the change is
     made.
 
-    ``pending``: the change waits for free resources on the container's node, and is made as soon as there are
-    some.
+    ``pending``: the change waits for free resources on the container's node, and is made when they are free.
     """
 
     container: ContainerReport
@@ -218,7 +217,7 @@ class SettleLostRequest(Request["SettleLostResponse"]):
 
 
 class SettleLostResponse(Record):
-    """How many ``containers`` there are."""
+    """``containers`` is the number of affected containers."""
 
     containers: int
 

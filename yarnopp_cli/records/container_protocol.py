@@ -1,4 +1,4 @@
-"""ContainerManagementProtocol: what masters and users ask of a NodeManager."""
+"""ContainerManagementProtocol: the calls of masters and users to a NodeManager."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .requests import ContainerLaunchContext, Token
 
 
 class StartContainerRequest(Record):
-    """Run this in the container that ``token`` grants."""
+    """The work to run in the container that ``token`` grants."""
 
     token: Token
     launch_context: ContainerLaunchContext
@@ -23,7 +23,7 @@ class StartContainersRequest(Request["StartContainersResponse"]):
 
 
 class FailedContainer(Record):
-    """A container that could not be processed, and why (``exception`` is YARN's name for the error)."""
+    """A container that could not be processed, and the reason (``exception`` is YARN's name for the error)."""
 
     container_id: str
     exception: str
@@ -56,9 +56,7 @@ class StopContainersResponse(Record):
 
 
 class GetContainerStatusesRequest(Request["GetContainerStatusesResponse"]):
-    """The statuses of these containers, or of all live ones for an empty list; ``finished`` adds those that
-    ended.
-    """
+    """The statuses of these containers, or of all live ones for an empty list; ``finished`` adds ended containers."""
 
     container_ids: tuple[str, ...] = ()
     finished: bool = False
@@ -86,7 +84,7 @@ class PauseContainerRequest(Request["ContainerStatus"]):
 
 
 class ResumeContainerRequest(Request["ContainerStatus"]):
-    """Let a container that a user paused go on as soon as its resources are free."""
+    """Let a container that a user paused run again when its resources are free."""
 
     container_id: str
 
@@ -100,7 +98,7 @@ class ForetellPromotionRequest(Request["ForetellPromotionResponse"]):
 
 
 class ForetellPromotionResponse(Record):
-    """``gives_way``: "pause" or "kill" by container, in the order in which the node chooses them."""
+    """``gives_way``: by container id, "pause" or "kill", in the order in which the node chooses them."""
 
     gives_way: dict[str, str]
 
@@ -126,8 +124,8 @@ class GetNodeInfoResponse(Record):
     """``cgroups`` is the mechanism that limits containers here ("v1", "v2", "hybrid", "none"); ``warnings``
     lists what is less isolated.
 
-    ``rm_lost_at_ms`` is since when the RM has been unreachable, in epoch milliseconds, 0 where it is
-    reachable. ``devices`` are the node's GPUs (``index:minor``), where they are known individually.
+    ``rm_lost_at_ms`` is the time since when the RM has been unreachable, in epoch milliseconds, 0 if it is reachable.
+    ``devices`` are the node's GPUs (``index:minor``), if they are known individually.
     """
 
     node_id: str
@@ -148,7 +146,7 @@ class GetNodeInfoResponse(Record):
 
 
 class GetUsageTracesRequest(Request["GetUsageTracesResponse"]):
-    """What these containers, or all for an empty list, used during the last minute."""
+    """The resource usage of these containers, or of all for an empty list, during the last minute."""
 
     container_ids: tuple[str, ...] = ()
 

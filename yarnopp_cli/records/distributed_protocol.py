@@ -1,7 +1,8 @@
-"""DistributedSchedulingAMProtocol: what a node's DistributedScheduler asks of the ResourceManager for a master.
+"""DistributedSchedulingAMProtocol: the calls that a node's DistributedScheduler makes to the ResourceManager for a
+master.
 
-ApplicationMasterProtocol with two additions: the containers that were allocated at the node go to the RM, and the
-least loaded nodes of the cluster come back.
+ApplicationMasterProtocol with two additions: requests report the containers that were allocated at the node, and
+responses list the least loaded nodes of the cluster.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from .requests import Container
 class RemoteNode(Record):
     """A node to which containers may be allocated (YARN's record), with its load.
 
-    ``free`` is what neither guaranteed nor opportunistic containers hold of it, ``queue_length`` the number
-    of containers queued there, ``queue_room`` how many more opportunistic ones may be queued. ``address`` is
-    where its NM listens.
+    ``free`` are the resources that neither guaranteed nor opportunistic containers hold, ``queue_length`` is the
+    number of containers queued there, ``queue_room`` the number of opportunistic containers that may still be queued.
+    ``address`` is the address on which its NM listens.
     """
 
     node_id: str
@@ -48,7 +49,7 @@ class RegisterDistributedSchedulingAMRequest(
 
 
 class RegisterDistributedSchedulingAMResponse(Record):
-    """The rules to allocate by: sizes between ``minimum`` and ``maximum`` in steps of ``increment``.
+    """The rules of allocation: sizes between ``minimum`` and ``maximum`` in steps of ``increment``.
 
     Tokens are valid for ``container_token_expiry_ms``; ids count down from ``container_id_start``. ``user``
     owns the containers.

@@ -1,4 +1,4 @@
-"""Why something waits, when it may start, and whether it ever can: the answer as plain data.
+"""The answer to ``explain`` as plain data: why an entity waits, when it may start, and whether it can start at all.
 
 A ``Reason`` is a value: programs read its code and its figures, users the sentence that ``views/explain``
 makes of it.
@@ -32,7 +32,7 @@ _STATES = {
 
 
 def unusable(node: NodeReport) -> list[Reason]:
-    """Why a node accepts no new containers, or does not answer; empty where it works."""
+    """Why a node accepts no new containers, or does not answer; empty if it works."""
     if node.state is NodeState.RUNNING and node.connected:
         return []
     silent = node.state is NodeState.RUNNING
@@ -42,7 +42,7 @@ def unusable(node: NodeReport) -> list[Reason]:
 
 
 def why_waits(report: ContainerReport, node: NodeReport | None) -> list[Reason]:
-    """Why a container does not run: its node's reasons, and the state of that; None where it is unknown."""
+    """Why a container does not run: its node's reasons, and the state of the node; None if the node is unknown."""
     if node is None or node.state in GONE:
         return [Reason(ReasonKind.GONE, where=report.node_id)]
     if report.state is None:
@@ -53,9 +53,9 @@ def why_waits(report: ContainerReport, node: NodeReport | None) -> list[Reason]:
 class Group(Record):
     """``number`` containers of one application that are queued or paused at a node for the same reasons.
 
-    ``first`` is the id of the first of them, ``position`` its place in a queue of ``queue_length`` (0: they
-    are paused), ``size`` what it needs; ``equal``: all of them have that size. ``free`` of ``total`` is free
-    at the node.
+    ``first`` is the id of the first container, ``position`` its place in a queue of ``queue_length`` (0: they are
+    paused), ``size`` its size; ``equal``: all containers have that size. ``free`` of ``total`` resources are free at
+    the node.
     """
 
     node_id: str
@@ -78,23 +78,23 @@ OF_ALL = "median-cluster-time"
 OF_RUNNING = "running-task-time"
 BY_NODE = "node-queue-wait"
 BASES = (DECLARED, OF_APPLICATION, OF_NODE, OF_ALL, OF_RUNNING, BY_NODE)
-"""What an estimate is based on, the best basis first. OF_RUNNING: none of the application has ended, and one that
-runs has run for longer than the median of others. BY_NODE: the node's own estimate of how long a new
-container would wait.
+"""The bases of estimates, the best first. OF_RUNNING: no container of the application has ended, and a running one has
+run for longer than the median of other applications. BY_NODE: the node's own estimate of how long a new container
+would wait.
 """
 
 
 class Expected(Record):
-    """A total running time in milliseconds; 0 where it is not known. ``basis`` is one of BASES."""
+    """A total running time in milliseconds; 0 if it is not known. ``basis`` is one of BASES."""
 
     ms: int = 0
     basis: str = ""
 
 
 class Start(Record):
-    """The number of milliseconds after which a container may start. ``expected`` is what that is based on: the weakest
-    basis among the containers that must end before, and its running time. ``outlived`` are those of them that
-    have run longer than expected.
+    """The number of milliseconds after which a container may start. ``expected`` is the basis of this estimate: the
+    weakest basis among the containers that must end before, and its running time. ``outlived`` are the ones among
+    these containers that have run longer than expected.
     """
 
     in_ms: int
@@ -103,7 +103,7 @@ class Start(Record):
 
 
 class UnknownStart(enum.StrEnum):
-    """Why there is no estimate."""
+    """The reasons why there is no estimate."""
 
     OTHER_PROGRAMS = "OTHER_PROGRAMS"
     WINDOW_CLOSED = "WINDOW_CLOSED"
@@ -124,7 +124,7 @@ class Unknown(Record):
 
 
 class Act(enum.StrEnum):
-    """What a user can do about it. ``views/explain`` has the command of each, and its effect."""
+    """The actions of a user that may help. ``views/explain`` has the command of each, and its effect."""
 
     UP = "UP"
     DOCTOR = "DOCTOR"
@@ -146,7 +146,7 @@ class Act(enum.StrEnum):
 
 
 class Suggestion(Record):
-    """What a user can do, and the id of its target; ``size`` is the size that a node needs."""
+    """An action of a user, and the id of its target; ``size`` is the size that a node needs."""
 
     act: Act
     target: str = ""
@@ -154,22 +154,22 @@ class Suggestion(Record):
 
 
 class Explanation(Record):
-    """Why ``id`` waits, or what state it is in. ``state`` is as shown to users, ``since_ms`` when it began
-    (0: not known), ``at_ms`` the time of this explanation.
+    """Why ``id`` waits, or its state. ``state`` is as shown to users, ``since_ms`` the time when it began (0: not
+    known), ``at_ms`` the time of this explanation.
 
-    ``satisfiable`` is false where the present cluster can never serve it. ``position`` is its place of
-    ``queue_length`` (0: it is in no queue), ``queue_limit`` how many may wait there. ``groups`` are the
-    waiting containers, node by node; ``ungrouped`` more wait on ``other_nodes``; ``outstanding`` are
-    requested and not granted. ``start`` is the estimated start of the first waiting container, ``last`` that
-    of the last, ``unknown`` why there is none. ``waited_since_submit_ms`` is the wait since the submission of
-    the application, ``waited_since_eligible_ms`` since the container was requested; for an application, that
-    of the container that has waited longest. -1 where it is not known.
+    ``satisfiable`` is false if the present cluster can never serve it. ``position`` is its place of ``queue_length``
+    (0: it is in no queue), ``queue_limit`` the number of containers that may wait there. ``groups`` are the waiting
+    containers, node by node; ``ungrouped`` more wait on ``other_nodes``; ``outstanding`` containers are requested and
+    not granted. ``start`` is the estimated start of the first waiting container, ``last`` the estimated start of the
+    last, ``unknown`` the reason why there is no estimate. ``waited_since_submit_ms`` is the wait since the submission
+    of the application, ``waited_since_eligible_ms`` since the container was requested; for an application, the wait of
+    the container that has waited longest. -1 if it is not known.
 
-    ``container`` or ``node`` is what is explained, ``free`` what is free at the node. ``counts`` is the
-    number of an application's containers by state, or of a node's: running ones by type, the others by state.
-    ``ended`` is how an application ended, ``deadline_at_ms`` when one that has not will be ended (0: never);
-    ``stopped``: its cluster has stopped before its end.
-    ``held_back`` tasks of a hosted job request no container, because ``max_running`` others have one.
+    ``container`` or ``node`` is the explained entity, ``free`` are the free resources of the node. ``counts`` is the
+    number of an application's containers by state; for a node, running containers are counted by type, the others by
+    state. ``ended`` is the result of an application that has ended, ``deadline_at_ms`` the time when a live one will
+    be ended (0: never); ``stopped``: its cluster has stopped before its end. ``held_back`` tasks of a hosted job
+    request no container, because ``max_running`` others have one.
     """
 
     id: str
@@ -205,19 +205,19 @@ class Explanation(Record):
 
     @property
     def estimated_start_ms(self) -> int:
-        """When the first container may start, in epoch milliseconds, never before ``at_ms``; 0 where there is
-        no estimate.
+        """The time when the first container may start, in epoch milliseconds, never before ``at_ms``; 0 if there is no
+        estimate.
         """
         return self.at_ms + self.start.in_ms if self.start is not None else 0
 
     @property
     def estimated_last_ms(self) -> int:
-        """When the last container may start, likewise."""
+        """The time when the last container may start, likewise."""
         return self.at_ms + self.last.in_ms if self.last is not None else 0
 
     @property
     def estimate(self) -> str:
-        """The basis of both estimates, one of BASES; "" where there is no estimate."""
+        """The basis of both estimates, one of BASES; "" if there is no estimate."""
         best = self.last or self.start
         return best.expected.basis if best is not None else ""
 

@@ -1,4 +1,4 @@
-"""The events of the cluster, the task attempts of MapReduce jobs, and the calls that ask for them.
+"""The events of the cluster, the task attempts of MapReduce jobs, and the calls that request them.
 
 Plain data. Times are epoch milliseconds, 0 for none.
 """
@@ -112,8 +112,8 @@ class EventKind(enum.StrEnum):
 
 
 class HistoryEvent(Record):
-    """One event. ``seq`` counts from 1 in a life of the ResourceManager; ``t`` is when the ResourceManager
-    learned of the event, in epoch milliseconds. ``words`` and ``numbers`` are further facts by name.
+    """One event. ``seq`` counts from 1 in each life of the cluster's history; ``t`` is the time when the
+    ResourceManager learned of the event, in epoch milliseconds. ``words`` and ``numbers`` are further facts by name.
     ``cause`` is why a container was paused, resumed or ended; ``why`` is the sentence for users.
     """
 
@@ -130,11 +130,11 @@ class HistoryEvent(Record):
 
 
 class ApplicationHistory(Record):
-    """What is kept of an ended application: its last report, the nodes that had its containers, its events.
+    """The stored history of an ended application: its last report, the nodes that had its containers, its events.
 
-    ``kept_at_ms`` is in epoch milliseconds. ``map_reduce`` is set for a MapReduce job. ``tasks`` are the task
-    numbers of the first attempt's containers, in the order of the containers, -1 for none; ``later_tasks``
-    those of each later attempt.
+    ``kept_at_ms`` is in epoch milliseconds. ``map_reduce`` is set for a MapReduce job. ``tasks`` are the task numbers
+    of the first attempt's containers, in the order of the containers, -1 for none; ``later_tasks`` the task numbers of
+    each later attempt.
     """
 
     application: ApplicationReport
@@ -146,7 +146,7 @@ class ApplicationHistory(Record):
     later_tasks: tuple[tuple[int, ...], ...] = ()
 
     def task_of(self, container_id: str) -> int | None:
-        """The number of a container's task; None for none, and where that was not kept."""
+        """The number of a container's task; None if it has none, or if the number was not kept."""
         record, attempts = ContainerId.parse(container_id), (self.tasks, *self.later_tasks)
         attempt, place = record.application_attempt_id.attempt_id - 1, record.container_id - 1
         numbers = attempts[attempt] if attempt < len(attempts) else ()
@@ -173,9 +173,9 @@ class GetEventsRequest(Request["GetEventsResponse"]):
 
 
 class GetEventsResponse(Record):
-    """``next`` is the ``since`` of the call that continues from here; ``oldest`` the first number still
-    remembered (0 for none). If that is beyond ``since + 1`` of the request, the events between are lost.
-    ``cluster_timestamp`` identifies this life of the ResourceManager: in another one the numbers begin anew.
+    """``next`` is the ``since`` of the call that continues from here; ``oldest`` the first number still remembered (0
+    for none). If ``oldest`` is above ``since + 1`` of the request, the events between are lost. ``cluster_timestamp``
+    identifies the cluster's start: after another start the numbers begin anew.
     """
 
     events: tuple[HistoryEvent, ...]

@@ -129,13 +129,13 @@ def dotted(container_id: str) -> str:
 
 
 def numbered(identifier: str) -> str:
-    """The number at the end of an id, ``36``: the shortest form of an application's that a user can type."""
+    """The number at the end of an id, ``36``: the shortest form of an application id that a user can type."""
     return identifier.rpartition("_")[2].lstrip("0") or "0"
 
 
 def short(identifier: str, of: str = "") -> str:
-    """A container's id as used in a sentence about application ``of``: ``…_000009``; that of another
-    application's container as it can be typed: ``36.c9``.
+    """A container's id as used in a sentence about application ``of``: ``…_000009``; the id of another application's
+    container has the form that a user can type: ``36.c9``.
     """
     parts = identifier.split("_")
     return "…_" + parts[-1] if of.split("_")[1:3] == parts[-4:-2] else dotted(identifier)

@@ -1,5 +1,5 @@
-"""The part of ApplicationClientProtocol with which a job is submitted, followed and stopped: all that most clients of a
-job need of it.
+"""The part of ApplicationClientProtocol with which a job is submitted, followed and stopped: most clients of a job
+need no other part.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SubmitJobRequest(Request["SubmitApplicationResponse"]):
     job within the grace period; otherwise the job outlives its client. ``context`` is as for a submission,
     without ``am_container_spec``.
 
-    Refused with MastersNotHostedError where the cluster's masters run in clients and containers.
+    Refused with MastersNotHostedError if the cluster's masters run in clients and containers.
     """
 
     context: ApplicationSubmissionContext
@@ -53,13 +53,13 @@ class SubmitJobRequest(Request["SubmitApplicationResponse"]):
 
 
 class WatchJobRequest(Request["WatchJobResponse"]):
-    """The changes of a job whose master the ResourceManager hosts. The answer is held for up to ``wait_ms``, at most
-    5 s, until there are any.
+    """The changes of a job whose master the ResourceManager hosts. The answer is held for up to ``wait_ms``, at most 5
+    s, until there are changes.
 
-    ``position``, ``notices``, ``attempt`` and ``paused`` are those of the last answer; the first call has none.
-    After the connection of an attached job's client was lost, a call over another connection takes the job over.
-    Without ``tasks`` no rows are sent: the answer comes when the job ends, has a notice, or the time has passed. In
-    another attempt, after a restart of the ResourceManager, everything is sent again.
+    ``position``, ``notices``, ``attempt`` and ``paused`` repeat the last answer; the first call has none. After the
+    connection of an attached job's client was lost, a call over another connection takes the job over. Without
+    ``tasks`` no rows are sent: the answer comes when the job ends, has a notice, or the time has passed. In another
+    attempt, after a restart of the ResourceManager, everything is sent again.
     """
 
     application_id: str
@@ -72,8 +72,8 @@ class WatchJobRequest(Request["WatchJobResponse"]):
 
 
 class JobEnd(Record):
-    """How a job ended. ``exit_code`` is for the caller's shell. ``message``, with ``because`` and ``hint``,
-    is the error that stopped the job, "" for none.
+    """The end of a job. ``exit_code`` is for the caller's shell. ``message``, with ``because`` and ``hint``, is the
+    error that stopped the job, "" for none.
     """
 
     exit_code: int
@@ -91,11 +91,11 @@ class WatchJobResponse(Record):
     row, its present state; a task whose container ended without ending the task has a row for each such
     container.
 
-    ``counts`` is the number of tasks in each state (states without tasks are left out), ``paused`` that of
-    tasks whose containers are paused now, ``paused_for`` why most of them are paused (``causes.paused_for``),
-    ``preempted``, ``shed`` and ``lost`` how many containers were preempted, shed and lost. ``end`` is set once the job
-    has ended and every row was sent. ``queued_for`` is why queued opportunistic ones may not start even where there is
-    room, as ``paused_for``.
+    ``counts`` is the number of tasks in each state (states without tasks are left out), ``paused`` the number of tasks
+    whose containers are paused now, ``paused_for`` the reason of most pauses (``causes.paused_for``), ``preempted``,
+    ``shed`` and ``lost`` the numbers of preempted, shed and lost containers. ``end`` is set once the job has ended and
+    every row was sent. ``queued_for`` is the reason why queued opportunistic containers may not start even if there is
+    room, in the same words.
     """
 
     position: int
@@ -129,7 +129,7 @@ class StopJobResponse(Record):
 
 
 class GetJobRequest(Request["GetJobResponse"]):
-    """What a job runs: a job that the RM hosts or hosted, or whose master was in a container. The RM keeps
+    """The specification of a job: a job that the RM hosts or hosted, or whose master ran in a container. The RM keeps
     the ended jobs up to a total number of tasks.
     """
 
@@ -137,10 +137,9 @@ class GetJobRequest(Request["GetJobResponse"]):
 
 
 class GetJobResponse(Record):
-    """``context`` and ``job`` as they were submitted, with the values of their variables; ``job`` is None
-    where the master ran in a container, which has the job in a file. ``succeeded``: the numbers of the last
-    phase's tasks that succeeded, as pairs: the first and the last number of each range. ``ended``: no further
-    task will succeed.
+    """``context`` and ``job`` as they were submitted, with the values of their variables; ``job`` is None if the
+    master ran in a container, which has the job in a file. ``succeeded``: the numbers of the last phase's tasks that
+    succeeded, as pairs: the first and the last number of each range. ``ended``: no further task will succeed.
     """
 
     context: ApplicationSubmissionContext
@@ -155,7 +154,7 @@ class GetJobResponse(Record):
 
 
 class GetApplicationsRequest(Request["GetApplicationsResponse"]):
-    """Filters for applications; an empty filter matches all. ``live_only`` leaves out those that have ended."""
+    """Filters for applications; an empty filter matches all. ``live_only`` leaves out ended applications."""
 
     application_ids: tuple[str, ...] = ()
     states: tuple[YarnApplicationState, ...] = ()

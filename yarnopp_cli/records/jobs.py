@@ -1,8 +1,8 @@
 """A job: phases of tasks, where each task is the work of one container. Plain data; also the file format of a
 detached job.
 
-A job is planned once (``masters/{commands,pi}.py``) and then driven by one machine
-(``masters/jobmaster.py``), whether that runs in the client or in a container of the cluster.
+A job is planned once (``masters/{commands,pi}.py``) and then driven by one machine (``masters/jobmaster.py``), whether
+the machine runs in the ResourceManager, in the client or in a container of the cluster.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ARGS_VARIABLE = "YOPP_ARGS"
 
 
 class TaskSpec(Record):
-    """One piece of work, or ``count`` equal ones. ``number`` is the first one's, and each other's is ``step`` more;
-    ``arguments`` follow the phase's command.
+    """One piece of work, or ``count`` equal ones. ``number`` is the number of the first task, and each following
+    number is ``step`` more; ``arguments`` follow the phase's command.
 
     A smaller ``priority`` is more important. With ``enforce`` no other execution type is accepted.
     ``duration_hint_ms`` is the expected running time, 0 for unknown.
@@ -72,16 +72,15 @@ class Sweep(Record):
 class PhaseSpec(Record):
     """Tasks that may run at once; the next phase starts when all of them have ended.
 
-    ``command``, ``environment``, ``own_account``, ``umask``, ``working_directory``, ``files`` and ``timeout_ms`` are as
-    in ``ContainerLaunchContext``. ``max_attempts`` bounds how often a *failing* task is run (preempted, shed and
+    ``command``, ``environment``, ``own_account``, ``umask``, ``working_directory``, ``files`` and ``timeout_ms`` are
+    as in ``ContainerLaunchContext``. ``max_attempts`` bounds how often a *failing* task is run (preempted, shed and
     lost containers do not count); it is tried again only after a code of ``retry_codes`` (empty: any),
-    ``retry_interval_ms`` later, and with ``retry_guaranteed`` in a guaranteed container of
-    ``retry_priority``, as YARN's MapReduce does. ``fail_fast``: a task that failed for good ends the job.
-    ``number_variable`` names an environment variable that holds the task's number, or with
-    ``number_by_allocation`` 1, 2, 3 … in the order in which containers were allocated (YARN_SHELL_ID).
-    ``promote`` asks for each opportunistic container to be promoted once it runs. ``resource_name`` is where
-    to run: ``*`` or a node. ``shell_line`` is the line that ``command`` has a shell run, where there is one.
-    ``sweep``: ``command`` is a template, which each task fills in.
+    ``retry_interval_ms`` later, and with ``retry_guaranteed`` in a guaranteed container of ``retry_priority``, as
+    YARN's MapReduce does. ``fail_fast``: a task that failed for good ends the job. ``number_variable`` names an
+    environment variable that holds the task's number, or with ``number_by_allocation`` 1, 2, 3 … in the order in which
+    containers were allocated (YARN_SHELL_ID). ``promote``: each opportunistic container is promoted when it runs.
+    ``resource_name`` is the place to run: ``*`` or a node. ``shell_line`` is the line that ``command`` passes to a
+    shell, if it does. ``sweep``: ``command`` is a template, which each task fills in.
     """
 
     name: str
@@ -108,12 +107,12 @@ class PhaseSpec(Record):
 
     @property
     def size(self) -> int:
-        """How many tasks it has."""
+        """The number of its tasks."""
         return sum(task.count for task in self.tasks)
 
     @property
     def context(self) -> ContainerLaunchContext:
-        """The launch context common to all its tasks; that of a sweep has no command."""
+        """The launch context common to all its tasks; in a sweep, the context has no command."""
         return made_of(ContainerLaunchContext, self, command=self.command if self.sweep is None else ())
 
     def numbers(self) -> Iterator[int]:
@@ -136,8 +135,8 @@ class PiSpec(Record):
 
 
 class Halt(Record):
-    """A job ends when this many of its tasks have failed for good: at once (``now``), or when the running
-    ones have ended.
+    """A rule by which a job ends early: when this many of its tasks have failed for good, at once (``now``) or when
+    the running ones have ended.
     """
 
     failures: int
@@ -152,14 +151,13 @@ class JobSpec(Record):
     """A whole job. ``timeout_ms`` bounds its running time, 0 for none; then it ends with exit code 124. ``start_ms`` of
     it had passed when the job was submitted: its cluster had to be started.
 
-    ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed
-    with exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a
-    detached job's master, which reads this record from its file. With ``preempted_is_failure`` a preempted,
-    shed or refused container has failed, as in YARN's distributed shell; a lost one is still replaced.
-    ``exit_rule`` is which exit code the job returns when several tasks fail: the ``highest``, the ``first``
-    in time, or 1 for ``any``. ``max_running`` bounds the number of its containers at any time, 0 for no
-    bound. ``halt`` ends the job early. ``map_reduce``: the job is reported to the RM as MapReduce, with the
-    task of each container; the second phase is the reduce.
+    ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed with
+    exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a detached job's
+    master, which reads this record from its file. With ``preempted_is_failure`` a preempted, shed or refused container
+    has failed, as in YARN's distributed shell; a lost one is still replaced. ``exit_rule`` decides the exit code of
+    the job if several tasks fail: the ``highest``, the ``first`` in time, or 1 for ``any``. ``max_running`` bounds the
+    number of its containers at any time, 0 for no bound. ``halt`` ends the job early. ``map_reduce``: the job is
+    reported to the RM as MapReduce, with the task of each container; the second phase is the reduce.
     """
 
     name: str
@@ -179,7 +177,7 @@ class JobSpec(Record):
 
     @property
     def size(self) -> int:
-        """How many tasks it has."""
+        """The number of its tasks."""
         return sum(phase.size for phase in self.phases)
 
 
@@ -205,11 +203,12 @@ ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED})
 class TaskReport(Record):
     """The present state of a task. ``container_id`` is its present or last container, "" before the first.
 
-    ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed or refused, ``losses`` how often
-    it was lost with its node. ``flaw`` names what was lost at an end by itself (``causes.FLAWS``, in lower case).
-    ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` is from arrival at the node to start.
-    ``number`` is shown to users, and changes where tasks are numbered by allocation; ``planned_number`` never does.
-    ``started_at_ms`` and ``finished_at_ms`` (epoch) are those of its last ended container, 0 if unknown.
+    ``attempts`` counts its failures, ``preemptions`` the containers that were preempted, shed or refused, ``losses``
+    the containers that were lost with their node. ``flaw`` names a fault of a container that ended by itself
+    (``causes.FLAWS``, in lower case). ``exit_code`` is as a shell reports it, None while there is none. ``wait_ms`` is
+    the time from arrival at the node to the start. ``number`` is shown to users, and changes if tasks are numbered by
+    allocation; ``planned_number`` never changes. ``started_at_ms`` and ``finished_at_ms`` (epoch) are the times of its
+    last ended container, 0 if unknown.
     """
 
     phase: int
@@ -237,9 +236,9 @@ _COLUMNS: dict[str, str] = vars(TaskReport)["__annotations__"]
 if TYPE_CHECKING:
 
     class TaskRows(Record):
-        """Reports of many tasks as columns: reading and writing them costs a tenth of what objects cost.
+        """Reports of many tasks as columns: reading and writing columns costs a tenth of the time of objects.
 
-        Each field of ``TaskReport`` is a column: its value for every task in order, or empty where all have the field's
+        Each field of ``TaskReport`` is a column: its value for every task in order, or empty if all have the field's
         default.
         """
 

@@ -1,4 +1,4 @@
-"""ApplicationMasterProtocol: what an application's master asks of the ResourceManager (or of the AMRMProxy)."""
+"""ApplicationMasterProtocol: the calls of an application's master to the ResourceManager (or to the AMRMProxy)."""
 
 from __future__ import annotations
 
@@ -47,14 +47,13 @@ class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterRespons
 
 
 class RegisterApplicationMasterResponse(Record):
-    """``maximum`` is the scheduler's maximum allocation, ``largest_node`` what the largest running node could
-    ever hold.
+    """``maximum`` is the scheduler's maximum allocation, ``largest_node`` the size of the largest running node.
 
-    ``containers_from_previous_attempts`` are live and now belong to this attempt. ``token``, where set (by an
-    AMRMProxy), replaces the request's token in every later call. ``ended_well`` are the containers of earlier
-    attempts that ended with exit code 0 after their masters, or before these were told. ``ending`` are those that
-    have not ended yet, as far as the RM knows: their ends are in ``AllocateResponse.completed``. ``elapsed_ms`` is how
-    long ago the application began, 0 for its first attempt.
+    ``containers_from_previous_attempts`` are live and now belong to this attempt. ``token``, if set (by an AMRMProxy),
+    replaces the request's token in every later call. ``ended_well`` are the containers of earlier attempts that ended
+    with exit code 0 after their masters, or before the masters received the end. ``ending`` are the containers that
+    have not ended yet, as far as the RM knows: their ends follow in ``AllocateResponse.completed``. ``elapsed_ms`` is
+    the time since the application began, 0 for its first attempt.
     """
 
     minimum: Resource
@@ -72,8 +71,8 @@ class RegisterApplicationMasterResponse(Record):
 class AllocateRequest(Request["AllocateResponse"]):
     """A master's heartbeat and its asks.
 
-    ``response_id`` is that of the last response received, from 0: the contents of a response are repeated
-    until a request acknowledges it so. The RM may hold the answer for up to ``wait_ms`` until there is news;
+    ``response_id`` is the id of the last response received, from 0: the contents of a response are repeated until a
+    request acknowledges the response by its id. The RM may hold the answer for up to ``wait_ms`` until there is news;
     a newer request of the same attempt makes it answer at once. ``summary`` and ``tasks`` are shown to users;
     ``tasks`` assigns granted containers to the tasks of a MapReduce job.
     """
@@ -97,8 +96,8 @@ class AllocateResponse(Record):
 
     ``started`` have begun to run at their nodes, ``queued`` wait there: for progress reports, not in YARN.
     ``preempting`` will be killed soon, for a queue that is below its capacity (YARN's ``PreemptionMessage``).
-    ``updated_nodes`` were added, were removed, or became (un)healthy. ``paused`` is how many of the
-    application's containers are paused now, -1 for no change.
+    ``updated_nodes`` were added, were removed, or became (un)healthy. ``paused`` is the number of the application's
+    containers that are paused now, -1 for no change.
     """
 
     response_id: int

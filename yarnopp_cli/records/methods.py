@@ -1,4 +1,4 @@
-"""What every request declares: the method that it calls, and the response that answers it."""
+"""The declaration of every request: the method that it calls, and the response that answers it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from executor.light import Record
 ResponseT = TypeVar("ResponseT")
 
 MOST_TEXT = 2_500_000
-"""How many characters of text one container, or a message that could be several, may have: even if each of them has to
-be escaped, a line of the protocol has room for them (``rpc.wire.MAX_LINE_BYTES``). Linux usually allows fewer for all
-arguments and variables together (execve(2)).
+"""The maximum number of characters of text in one container, or in a message that could be divided: even if each
+character has to be escaped, a line of the protocol has room for them (``rpc.wire.MAX_LINE_BYTES``). Linux usually
+allows fewer for all arguments and variables together (execve(2)).
 """
 
 

@@ -1,4 +1,4 @@
-"""What users and masters are told about applications, nodes and containers.
+"""Reports about applications, nodes and containers, for users and masters.
 
 Times are epoch milliseconds, 0 for none.
 """
@@ -82,24 +82,23 @@ class NodeState(enum.StrEnum, metaclass=QuickEnum):
 GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
 """Nodes in these states are no longer part of the cluster."""
 DRAINED = frozenset({NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED})
-"""Nodes in these states get no new containers, because somebody wants it so."""
+"""States of nodes that an administrator has drained: they get no new containers."""
 
 
 class JobSummary(Record):
     """A master's counts of its containers, of both types together unless the name says otherwise.
 
-    ``total`` tasks; ``completed`` ended for good (``failed`` of them with a code other than 0);
-    ``guaranteed`` and ``opportunistic`` count the completed ones by the type they ran in; ``queued`` waited
-    in a node's queue before they ran; ``upgraded`` requested an opportunistic container and were given a
-    guaranteed one; ``preempted`` is how often a container was killed, shed or refused and requested again,
-    ``shed`` how many of these had never run; ``lost`` is how often a container was lost with its node and requested
-    again; ``processes_killed``, ``forks_refused`` and ``output_lost`` count the completed ones in which that was lost
-    (``causes.FLAWS``); ``retried`` is how often a task failed and was run again; ``paused``
-    were paused, for ``paused_ms_total`` together, most of it for ``paused_for`` (``ContainerStatus.stood_for``),
-    over those that ended; ``awaited`` waited to be granted; ``waited`` waited for the grant or in a queue,
-    ``wait_ms_total`` and ``wait_ms_max`` in all and at most, from the last request to the start, over completed
-    ones. ``exit_code`` is the job's. ``first_failure`` is what became of the first task that failed, where that is
-    how the job ended.
+    ``total`` tasks; ``completed`` ended for good (``failed`` of them with a code other than 0); ``guaranteed`` and
+    ``opportunistic`` count the completed ones by the type they ran in; ``queued`` waited in a node's queue before they
+    ran; ``upgraded`` requested an opportunistic container and were given a guaranteed one; ``preempted`` counts
+    containers that were killed, shed or refused and requested again, ``shed`` the ones among them that had never run;
+    ``lost`` counts containers that were lost with their node and requested again; ``processes_killed``,
+    ``forks_refused`` and ``output_lost`` count the completed ones with this flaw (``causes.FLAWS``); ``retried``
+    counts failures of tasks that were run again; ``paused`` ended containers were paused, for ``paused_ms_total`` in
+    total, most of it for ``paused_for`` (``ContainerStatus.stood_for``); ``awaited`` waited to be granted; ``waited``
+    waited for the grant or in a queue, ``wait_ms_total`` in total and ``wait_ms_max`` at most, from the last request
+    to the start, over completed ones. ``exit_code`` is the job's. ``first_failure`` describes the first failed task,
+    if failed tasks ended the job.
     """
 
     total: int = 0
@@ -137,13 +136,13 @@ FLAWS = {
 
 
 def flaws_text(summary: JobSummary) -> str:
-    """What tasks lost that ended by themselves, for people: ``2 of them lost …``; "" for nothing."""
+    """The flaws of tasks that ended by themselves, for users: ``2 of them lost …``; "" for none."""
     told = [(count, text) for name, text in FLAWS.items() if (count := getattr(summary, name))]
     return ", ".join(f"{'it' if summary.total == 1 else f'{count} of them'} {text}" for count, text in told)
 
 
 def plain_diagnostics(diagnostics: str, summary: JobSummary | None) -> str:
-    """Why an application ended, for people. What is reported of failed tasks has the form of YARN's distributed shell,
+    """Why an application ended, for users. Diagnostics of failed tasks have the form of YARN's distributed shell,
     which programs read."""
     if summary is None or not summary.first_failure:
         return diagnostics
@@ -152,14 +151,13 @@ def plain_diagnostics(diagnostics: str, summary: JobSummary | None) -> str:
 
 
 class ApplicationResourceUsage(Record):
-    """What an application holds, requests and lost (YARN's ``ApplicationResourceUsageReport`` and the rest of
-    AppInfo).
+    """The resources that an application holds, requests and has lost (YARN's ``ApplicationResourceUsageReport`` and
+    the rest of AppInfo).
 
-    ``guaranteed`` is what its guaranteed containers hold, ``master`` the master's share of that; the
-    percentages are of its queue's capacity and of the cluster, by the dominant resource. ``requests`` are its
-    outstanding requests, one of each shape. ``preempted`` is the size of all its preempted containers,
-    ``preempted_masters`` how many of them were masters; the memory and vcore seconds are those that these
-    containers had used.
+    ``guaranteed`` is the total of its guaranteed containers, ``master`` the master's part of it; the percentages are
+    of its queue's capacity and of the cluster, by the dominant resource. ``requests`` are its outstanding requests,
+    one of each shape. ``preempted`` is the size of all its preempted containers, ``preempted_masters`` the number of
+    masters among them; the memory and vcore seconds are the usage of these containers.
     """
 
     guaranteed: Resource = Resource()
@@ -178,10 +176,10 @@ class ApplicationResourceUsage(Record):
 class ApplicationReport(Record):
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
-    ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
-    ``unmanaged``: its master has no container, but is its client or runs in the RM (``hosted``).
-    ``postponed``: it has not begun, as it waits for ``begin_at_ms`` or for what is left of ``after``. ``results`` is as
-    in ``ApplicationSubmissionContext``, with its id for ``{job}``.
+    ``timeout_at_ms`` is the end of its lifetime, 0 for never. ``tracking_url`` is the URL of its page, "" for none.
+    ``unmanaged``: its master has no container, but runs in its client or in the RM (``hosted``). ``postponed``: it has
+    not begun, because it waits for ``begin_at_ms`` or for the remaining conditions in ``after``. ``results`` is as in
+    ``ApplicationSubmissionContext``, with its id for ``{job}``.
     """
 
     application_id: str
@@ -236,8 +234,8 @@ class ApplicationReport(Record):
 
 
 class ApplicationAttemptReport(Record):
-    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for
-    none; ``blacklist`` are the nodes on its master's blacklist. ``hosted``: the master runs in the RM.
+    """One attempt to run an application's master. ``am_http_address`` is the address of its node's pages, "" for none;
+    ``blacklist`` are the nodes on its master's blacklist. ``hosted``: the master runs in the RM.
     """
 
     attempt_id: str
@@ -257,8 +255,8 @@ class NodeReport(Record):
     """A node, as the RM sees it. ``used`` and ``num_containers`` count guaranteed containers only, as in YARN;
     ``guaranteed_paused`` of these are paused. Their vcores stay promised to them, and count in ``used``.
 
-    ``address`` is where its NodeManager listens. ``connected`` is false while the connection is down and the
-    node has not expired. ``queue_limit`` is the queue length beyond which nodes shed, -1 for none.
+    ``address`` is the address on which its NodeManager listens. ``connected`` is false while the connection is down
+    and the node has not expired. ``queue_limit`` is the queue length beyond which nodes shed, -1 for none.
     """
 
     node_id: str
@@ -284,23 +282,22 @@ class NodeReport(Record):
 
     @property
     def guaranteed_running(self) -> int:
-        """The guaranteed containers but the paused ones."""
+        """The number of guaranteed containers without the paused ones."""
         return self.num_containers - self.guaranteed_paused
 
     @property
     def paused(self) -> int:
-        """The paused containers of both types."""
+        """The number of paused containers of both types."""
         return self.guaranteed_paused + self.opportunistic.paused
 
 
 class ContainerReport(ContainerFacts):
-    """A container, as the RM sees it; for a live one its node has fresher facts (``merged``).
+    """A container, as the RM sees it; the node of a live container has newer facts (``merged``).
 
-    ``state`` is None while the RM has granted it and its node has not reported it yet. ``allocated_at_ms`` is
-    when the RM granted it, ``submitted_at_ms`` when its application was submitted, ``eligible_at_ms`` when
-    its master asked for it: from then on only a lack of resources keeps it waiting. Work that was shed or
-    preempted is eligible since it was first requested. ``task`` is the number of its job's task, None where
-    that is not known.
+    ``state`` is None while the RM has granted it and its node has not reported it yet. ``allocated_at_ms`` is the time
+    of the RM's grant, ``submitted_at_ms`` the time of its application's submission, ``eligible_at_ms`` the time of its
+    master's request: from then on only a lack of resources keeps it waiting. Work that was shed or preempted is
+    eligible since its first request. ``task`` is the number of its job's task, None if it is not known.
     """
 
     container_id: str
@@ -319,14 +316,14 @@ class ContainerReport(ContainerFacts):
     task: int | None = None
 
     def waited_ms(self, since_ms: int, now_ms: int) -> int:
-        """The time from ``since_ms`` to its start; if it never started, to its end, or until now. -1 where
-        the beginning is not known, as for a container that only its node reports.
+        """The time from ``since_ms`` to its start; if it never started, to its end, or until now. -1 if the beginning
+        is not known, as for a container that only its node reports.
         """
         ended = self.finished_at_ms if self.state is ContainerState.DONE else 0
         return max(0, (self.started_at_ms or ended or now_ms) - since_ms) if since_ms else -1
 
     def merged(self, status: ContainerStatus) -> ContainerReport:
-        """This report with the node's fresher facts. Texts that the node lacks stay the RM's."""
+        """This report with the node's newer facts. Texts that the node lacks stay the RM's."""
         command = status.command or self.command
         log_directory = status.log_directory or self.log_directory
         return _merged(self, status, command=command, log_directory=log_directory)
@@ -341,7 +338,8 @@ def is_waiting(report: ContainerReport) -> bool:
 
 
 class ContainerGrant(Record):
-    """What the RM alone knows of a live container: the fields of its report that the node does not know better."""
+    """Facts that only the RM knows of a live container: the fields of its report for which the node has no newer
+    value."""
 
     container_id: str
     application_id: str
@@ -358,7 +356,7 @@ class ContainerGrant(Record):
     task: int | None = None
 
     def merged(self, status: ContainerStatus) -> ContainerReport:
-        """The report, of this and what its node knows."""
+        """The report, from this grant and the node's status."""
         return _merged(self, status)
 
 
@@ -376,14 +374,14 @@ def _merged(told: ContainerReport | ContainerGrant, status: ContainerStatus, **t
 
 
 class QueueAcl(Record):
-    """The users who have an access type: ``names``, "*" for all."""
+    """The users who have a right: ``names``, "*" for all."""
 
     access_type: str
     names: str
 
 
 class QueueUserReport(Record):
-    """What one user has in a queue: guaranteed containers, live applications, opportunistic containers."""
+    """The holdings of one user in a queue: guaranteed containers, live applications, opportunistic containers."""
 
     user: str
     used: Resource = Resource()
@@ -394,13 +392,13 @@ class QueueUserReport(Record):
 class QueueReport(Record):
     """A queue of guaranteed containers.
 
-    ``capacity`` and ``maximum_capacity`` are in percent of the parent, the absolute ones of the cluster;
-    ``used_capacity`` is in percent of the queue's guaranteed capacity, of the cluster where that is 0 (YARN divides by
-    the minimum allocation there). ``guaranteed`` and ``maximum`` are the
-    absolute capacities as resources. ``opportunistic`` is what the opportunistic containers of its
-    applications hold, which no queue limits. ``pending_containers`` are requested containers of both types,
-    ``pending_guaranteed`` guaranteed ones only. ``containers`` are guaranteed ones; masters may hold
-    ``masters_limit``. Lifetimes are in seconds, -1 for none; ``acls`` are the access rights.
+    ``capacity`` and ``maximum_capacity`` are in percent of the parent, the absolute ones in percent of the cluster;
+    ``used_capacity`` is in percent of the queue's guaranteed capacity, or of the cluster if this capacity is 0 (YARN
+    then divides by the minimum allocation). ``guaranteed`` and ``maximum`` are the absolute capacities as resources.
+    ``opportunistic`` is the total of its applications' opportunistic containers, which no queue limits.
+    ``pending_containers`` are requested containers of both types, ``pending_guaranteed`` guaranteed ones only.
+    ``containers`` are guaranteed ones; masters may hold ``masters_limit``. Lifetimes are in seconds, -1 for none;
+    ``acls`` are the access rights.
     """
 
     name: str
@@ -440,18 +438,18 @@ class QueueReport(Record):
 
 
 STAY = "stay"
-"""How long a cluster runs: until `yopp down`."""
+"""A cluster with this lifetime runs until `yopp down`."""
 ON_DEMAND = "on-demand"
-"""Until its last job has ended: a job has started it for itself."""
+"""A cluster with this lifetime was started by a job, and ends with its last job."""
 
 
 class ClusterInfo(Record):
-    """A summary of the cluster. ``properties`` are those that differ from their defaults, name -> text.
+    """A summary of the cluster. ``properties`` are the properties that differ from their defaults, name -> text.
 
-    ``lifetime`` is "stay" (``yopp up``) or "on-demand" (ends itself with its last job). ``maximum`` is the
-    largest container that any running node could ever hold. ``http_address`` is where the REST API and the
-    pages are served, "" for nowhere; ``warnings`` are for users, a line each. ``lost`` says so what was lost with
-    stored state, until somebody decides about the ``containers_kept`` of applications that were lost with it.
+    ``lifetime`` is "stay" (``yopp up``) or "on-demand" (ends itself with its last job). ``maximum`` is the largest
+    container that any running node could ever hold. ``http_address`` is the address of the REST API and the pages, ""
+    for none; ``warnings`` are for users, a line each. ``lost`` describes lost records, a line each, until a user
+    decides about the ``containers_kept`` of the lost applications.
     """
 
     started_at_ms: int

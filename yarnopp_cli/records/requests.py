@@ -55,7 +55,8 @@ class Token(Record):
 
 
 class Container(Record):
-    """A granted container (YARN's record). ``node_address`` is where its NM listens: ``unix:/path`` or host:port."""
+    """A granted container (YARN's record). ``node_address`` is the address on which its NM listens: ``unix:/path`` or
+    host:port."""
 
     id: str
     node_id: str
@@ -70,7 +71,7 @@ class Container(Record):
 
 
 class ContainerLaunchContext(Record):
-    """What to run in a granted container; the fields mean what they mean in ``executor.records.ContainerSpec``."""
+    """The launch context of a granted container; the fields mean the same as in ``executor.records.ContainerSpec``."""
 
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
@@ -89,8 +90,8 @@ class ContainerLaunchContext(Record):
         duration_hint_ms: int,
         variables: Mapping[str, str],
     ) -> ContainerLaunchContext:
-        """This context with what belongs to one task: arguments after the command, ``variables``, and its
-        number in the variable ``number_variable``, if that has a name.
+        """This context with one task's own part: arguments after the command, ``variables``, and its number in the
+        variable ``number_variable``, if that has a name.
         """
         environment = self.environment
         if number_variable:
@@ -139,7 +140,7 @@ OK, FAILED, ANY_END = AFTER
 MOST_NAMED = 5
 """The number of applications named in a sentence about those that another one waits for."""
 MOST_TAGS = 10
-"""How many tags an application may have (``ApplicationSubmissionContextPBImpl``)."""
+"""The maximum number of tags of an application (``ApplicationSubmissionContextPBImpl``)."""
 
 
 def waits_for(begin_at_ms: int, after: Sequence[str], now_ms: int) -> str:
@@ -174,12 +175,12 @@ class ApplicationSubmissionContext(Record):
     ``timeout_ms`` bounds the whole application's running time, 0 for none. ``command_line`` is what the user
     typed, for listings. ``map_reduce`` is set for a MapReduce job.
 
-    yopp's own: the application does not begin before ``begin_at_ms`` (epoch, 0 for at once), nor before each
-    condition in ``after``, ``ID:CONDITION``, is met: another application has succeeded (``ok``), failed
-    (``failed``) or ended (``any``). A condition that is met is removed. ``deadline_at_ms`` is when the
-    application is ended, begun or not, 0 for never. ``results`` is the file that the command of a task writes its
-    output to (``yopp run --results``), with the marks of tasks and ``{job}``; "" if output goes to the logs. ``key`` is
-    the submission's, made by its client: the RM, in each of its lives, answers the same one with the same application.
+    yopp's own: the application does not begin before ``begin_at_ms`` (epoch, 0 for at once), nor before each condition
+    in ``after``, ``ID:CONDITION``, is met: another application has succeeded (``ok``), failed (``failed``) or ended
+    (``any``). A condition that is met is removed. ``deadline_at_ms`` is the time when the application is ended, begun
+    or not, 0 for never. ``results`` is the file to which the command of a task writes its output (``yopp run
+    --results``), with the marks of tasks and ``{job}``; "" if output goes to the logs. ``key`` identifies the
+    submission, and its client makes it: the RM, also after a restart, answers the same key with the same application.
     """
 
     application_id: str
@@ -206,7 +207,7 @@ class ApplicationSubmissionContext(Record):
 
 
 def check_deadline(begin_at_ms: int, deadline_at_ms: int, now_ms: int) -> None:
-    """Raise UsageError for a job that can have no time; 0 stands for no deadline, and for now."""
+    """Raise UsageError for a job without any time to run; 0 stands for no deadline, and for now."""
     if deadline_at_ms and deadline_at_ms <= max(now_ms, begin_at_ms):
         raise UsageError(
             "the deadline is in the past" if deadline_at_ms <= now_ms else "the job would never begin",

@@ -1,5 +1,5 @@
-"""What the ResourceManager's scheduler publishes besides its reports: its counters (the rest of ``/metrics``
-and ``/jmx``), and its activities: why each outstanding request is not served now, node by node.
+"""The figures of the ResourceManager's scheduler beside its reports: its counters (the rest of ``/metrics`` and
+``/jmx``), and its activities: why each outstanding request is not served now, node by node.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ PERCENTILES = (50, 75, 90, 95, 99)
 
 
 class GetSchedulerFiguresRequest(Request["GetSchedulerFiguresResponse"]):
-    """The counters of opportunistic containers, and what is requested and not allocated."""
+    """The counters of opportunistic containers, and the requests that are not allocated yet."""
 
 
 class GetSchedulerFiguresResponse(Record):
     """Counts since the ResourceManager's start; ``pending`` is the total size of the outstanding requests.
 
-    ``percents`` and ``percentiles_ms`` belong together: of the last waiting times of opportunistic requests,
-    in milliseconds; ``waits`` is the number of all waits, ``waited_ms`` their sum. ``assigned_per_second``:
+    ``percentiles_ms`` has, for each of ``percents``, the percentile of the last waiting times of opportunistic
+    requests, in milliseconds; ``waits`` is the number of all waits, ``waited_ms`` their sum. ``assigned_per_second``:
     containers of both types, in the last whole second.
     """
 
@@ -40,7 +40,7 @@ class GetSchedulerFiguresResponse(Record):
 
     @property
     def live(self) -> int:
-        """Allocated and not released yet."""
+        """The number of containers that are allocated and not released yet."""
         return self.allocated - self.released
 
     def percentiles(self) -> dict[int, int]:
@@ -49,7 +49,8 @@ class GetSchedulerFiguresResponse(Record):
 
 
 class NodeActivity(Record):
-    """Why a node does not serve a request now; no reason: it could, and another application is served first."""
+    """Why a node does not serve a request now. Without a reason, the node could serve it, and another application is
+    served first."""
 
     node_id: str
     reason: Reason | None = None
@@ -77,7 +78,7 @@ class ApplicationActivity(Record):
 
 
 class GetActivitiesRequest(Request["GetActivitiesResponse"]):
-    """Activities of one application, or of all that wait; at one node, or at all."""
+    """Activities of one application or of all that wait; at one node or at all."""
 
     application_id: str = ""
     node_id: str = ""

@@ -1,8 +1,8 @@
 """The state that the ResourceManager stores so that a restart continues from it (YARN's ``RMStateStore``).
 
-Plain data: a record class for each kind, each record under its own key. A later version adds fields at the
-end, with defaults, so that it reads what an earlier version wrote, and raises ``state_file.FORMAT``, so that an
-earlier version refuses what it would lose.
+Plain data: a record class for each kind, each record under its own key. A later version adds fields at the end, with
+defaults, so that it reads the records of an earlier version, and raises ``state_file.FORMAT``, so that an earlier
+version refuses records whose fields it would lose.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .requests import ApplicationSubmissionContext
 
 
 class StoredCluster(Record):
-    """The state of the cluster itself. ``secret`` is the root of all keys, ``boot_id`` the kernel's. Two
-    numbers are bounds: no application id above ``last_application`` and no event number above ``last_event``
-    was ever assigned. ``applications_started`` counts the submitted applications. Up to ``lost_until``, records of
-    applications may have been lost; ``adopted``: somebody has decided that their containers run to their end.
+    """The state of the cluster itself. ``secret`` is the root of all keys, ``boot_id`` the kernel's. Two numbers are
+    bounds: no application id above ``last_application`` and no event number above ``last_event`` was ever assigned.
+    ``applications_started`` counts the submitted applications. Up to ``lost_until``, records of applications may have
+    been lost; ``adopted``: a user has decided that their containers run to their end.
     """
 
     cluster_timestamp: int
@@ -38,8 +38,8 @@ class StoredCluster(Record):
 
 
 class StoredApplication(Record):
-    """An application as submitted. ``job`` is set where the RM hosts its master; ``attached``: its client
-    must stay connected.
+    """An application as submitted. ``job`` is set if the RM hosts its master; ``attached``: its client must stay
+    connected.
     """
 
     id: str
@@ -51,15 +51,14 @@ class StoredApplication(Record):
 
 
 class StoredLife(Record):
-    """The progress of an application: its attempts, the container of the last attempt's master, and how it
-    ended.
+    """The progress of an application: its attempts, the container of the last attempt's master, and its result.
 
-    ``last_container`` is an upper bound of its containers' numbers. ``stop``: the request that asked its
-    hosted master to end. ``succeeded``: the tasks of its last phase that succeeded, as ranges, once it has
-    ended. ``history_due``: it has ended, and its history is not kept yet, because some of its containers are
-    still live. ``ended_well``: the containers of attempts that had ended which ended with exit code 0 unknown to
-    their masters. ``failures`` counts the attempts that failed by their own fault. ``counted_until_ms``: what ran until
-    then is in ``memory_seconds`` and ``vcore_seconds``.
+    ``last_container`` is an upper bound of its containers' numbers. ``stop``: the request that asked its hosted master
+    to end. ``succeeded``: the tasks of its last phase that succeeded, as ranges, once it has ended. ``history_due``:
+    it has ended, and its history is not kept yet, because some of its containers are still live. ``ended_well``: the
+    containers that ended with exit code 0 after their attempt, so that their masters do not know the end. ``failures``
+    counts the attempts that failed by their own fault. ``counted_until_ms``: ``memory_seconds`` and ``vcore_seconds``
+    include the usage until this time.
     """
 
     id: str
@@ -93,8 +92,8 @@ class StoredLife(Record):
 
 class StoredTask(Record):
     """A task of a hosted master's job that has a container, has ended, or was tried: the facts of
-    ``masters.tasks.Task`` under the same names. ``number`` is the planned number. The container's id and node
-    are "" where the task has no container.
+    ``masters.tasks.Task`` under the same names. ``number`` is the planned number. The container's id and node are ""
+    if the task has no container.
     """
 
     application_id: str
@@ -192,7 +191,7 @@ StoreCommand = StoreRecord | RemoveRecords
 
 
 def latest(commands: Iterable[StoreCommand]) -> list[StoreCommand]:
-    """The commands still needed of those not yet performed: the last one of each kind for each key."""
+    """The commands that are still needed: the last one for each kind and key."""
     found: dict[tuple[bool, Kind, str], StoreCommand] = {}
     for command in commands:
         match command:

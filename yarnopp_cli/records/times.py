@@ -1,4 +1,4 @@
-"""Times as people and REST read them: epoch milliseconds as dates in UTC. Pure."""
+"""Times for users and REST: epoch milliseconds as dates in UTC. Pure."""
 
 from __future__ import annotations
 

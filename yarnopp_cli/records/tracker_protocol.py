@@ -1,4 +1,4 @@
-"""ResourceTracker: what a NodeManager reports to the ResourceManager, and the answers."""
+"""ResourceTracker: the reports of a NodeManager to the ResourceManager, and the answers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .requests import Container, ContainerLaunchContext, Token
 
 
 class RegisterNodeManagerRequest(Request["RegisterNodeManagerResponse"]):
-    """Register a node. ``containers`` are those it recovered from an earlier life; ``address`` is where it
-    listens.
+    """Register a node. ``containers`` are the containers that it recovered from its previous process; ``address`` is
+    the address on which it listens.
     """
 
     node_id: str
@@ -55,8 +55,8 @@ class RegisterNodeManagerResponse(Record):
 
 
 class ExpectedTimes(Record):
-    """How long the containers of an application are expected to run: ``expected``, and ``usual`` before anything of
-    the application had begun. An empty id stands for every other application.
+    """The expected running times of the containers of an application: ``expected``, and ``usual`` before any of its
+    containers had begun. An empty id stands for every other application.
     """
 
     application_id: str
@@ -82,13 +82,13 @@ class NodeQuestion(Record):
 class NodeAnswer(Record):
     """The answer to the NodeQuestion ``number``.
 
-    ``statuses`` are the containers that do not run, each with its place and reasons: the first in order, the last,
-    and the first that is paused for each cause. ``waiting`` containers wait at the node in all. ``starts`` are the
-    expected starts of the first and of the last that wait, by id; ``unknown`` is why the first has none. ``failed``
-    is why the node cannot answer.
+    ``statuses`` are containers that do not run, each with its place and reasons: the first in order, the last, and the
+    first paused one for each cause. ``waiting`` is the total number of waiting containers at the node. ``starts`` are
+    the expected starts of the first and of the last waiting container, by id; ``unknown`` is the reason why there is
+    none for the first. ``failed`` is the reason why the node cannot answer.
 
-    To a question with orders: ``started`` containers of the application would start, ``queued`` would wait, the first
-    of which is in ``statuses``; those with the ids ``paused`` and ``killed`` would make room.
+    To a question with orders: ``started`` containers of the application would start, and ``queued`` would wait;
+    ``statuses`` has the first of these. The containers with the ids in ``paused`` and ``killed`` would make room.
     """
 
     number: int
@@ -106,10 +106,10 @@ class NodeAnswer(Record):
 class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
     """A node's news: the statuses that changed since the last answered heartbeat.
 
-    Ended containers are repeated until ``NodeHeartbeatResponse.completed_acknowledged`` names them. The RM
-    may hold the answer for up to ``wait_ms``, and answers at once when a newer heartbeat of the same node
-    comes. ``response_id`` is that of the last response received. ``http_address`` is where its pages are
-    served, which may be known only after it registered. ``answers`` are those to questions of earlier responses.
+    Ended containers are repeated until ``NodeHeartbeatResponse.completed_acknowledged`` names them. The RM may hold
+    the answer for up to ``wait_ms``, and answers at once when a newer heartbeat of the same node comes.
+    ``response_id`` is the id of the last response received. ``http_address`` is the address of its pages, which may be
+    known only after the registration. ``answers`` are the answers to questions in earlier responses.
     """
 
     node_id: str
@@ -137,9 +137,8 @@ class ContainerToStart(Record):
 
 
 class LaunchTemplate(Record):
-    """What the containers of one phase of a hosted master's job have in common. Sent to a node once per
-    connection, and kept there until the application has ended. ``number_variable`` names a variable for each
-    task's number.
+    """The common part of the containers of one phase of a hosted master's job. Sent to a node once per connection, and
+    kept there until the application has ended. ``number_variable`` names a variable for each task's number.
     """
 
     template_id: str
@@ -150,7 +149,7 @@ class LaunchTemplate(Record):
 
 
 class TaskToStart(Record):
-    """A task of a hosted master: what it has besides its phase's template. ``arguments`` follow the command,
+    """A task of a hosted master, without the parts in its phase's template. ``arguments`` follow the command,
     ``variables`` are added to its environment.
     """
 
@@ -188,14 +187,13 @@ class ContainerToUpdate(Record):
 class NodeHeartbeatResponse(Record):
     """``action`` is NORMAL, RESYNC (register again) or SHUTDOWN (end yourself; ``keep_containers`` says how).
 
-    ``applications_to_cleanup`` have ended: their running containers are to be killed (-107). ``lifetime`` is
-    the cluster's ("stay" or "on-demand"): a node of an on-demand cluster ends itself when its RM is gone for
-    good. ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None if
-    unchanged. ``next_interval_ms`` is the longest time between heartbeats from now on, 0 if unchanged.
-    ``resource`` is the size that an administrator gave the node, None for none. ``guaranteed_awaited``:
-    guaranteed containers wait for resources that other guaranteed ones hold here; None if unchanged.
-    ``templates`` are those of ``tasks_to_start`` that the node does not have. ``application_priorities`` have
-    changed.
+    ``applications_to_cleanup`` have ended: their running containers are to be killed (-107). ``lifetime`` is the
+    cluster's ("stay" or "on-demand"): a node of an on-demand cluster ends itself if its RM stays unreachable.
+    ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None if unchanged.
+    ``next_interval_ms`` is the longest time between heartbeats from now on, 0 if unchanged. ``resource`` is the size
+    that an administrator gave the node, None for none. ``guaranteed_awaited``: guaranteed containers wait for
+    resources that other guaranteed ones hold here; None if unchanged. ``templates`` are the templates of
+    ``tasks_to_start`` that the node does not have. ``application_priorities`` are the changed ones.
     """
 
     response_id: int
@@ -220,7 +218,7 @@ class NodeHeartbeatResponse(Record):
 
 
 class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):
-    """Unregister a node. With ``keep_containers`` its containers go on, and its next life recovers them."""
+    """Unregister a node. With ``keep_containers`` its containers run on, and the next NM process recovers them."""
 
     node_id: str
     secret: str

@@ -35,8 +35,8 @@ STARTS = "yopp up"
 
 
 class Connection:
-    """One connection to a daemon: ``unix:/path``, ``/path`` or ``host:port``; ``peer`` names it in errors, and ``hint``
-    says what starts it.
+    """One connection to a daemon: ``unix:/path``, ``/path`` or ``host:port``; ``peer`` names it in errors, and
+    ``hint`` names the command that starts it.
 
     ``call`` waits for one answer, as ``send`` and then ``answer`` do. To make calls without waiting, ``send``
     them, poll ``fileno()`` until it is readable, and ``receive`` the answers. Both styles can be mixed: an
@@ -134,7 +134,7 @@ class Connection:
         that is unknown (TCP)."""
         if self._socket.family != AF_UNIX:
             return 0
-        from executor.linux.procfs import read_stat  # only if an answer is late
+        from executor.linux.procfs import read_stat  # Imported only if an answer is late.
 
         pid = int.from_bytes(self._socket.getsockopt(SOL_SOCKET, SO_PEERCRED, 4), sys.byteorder)
         found = read_stat(pid) if pid > 0 else None
@@ -177,8 +177,7 @@ class Connection:
             self._write()
 
     def _flush(self) -> None:
-        """Send all output, and read meanwhile: otherwise a daemon that waits for us to read would
-        wait for ever."""
+        """Send all output, and read meanwhile: a daemon that waits for us to read would otherwise wait for ever."""
         self._write()
         deadline = time.monotonic() + DEFAULT_TIMEOUT
         while self._outgoing and self._end is None:
@@ -251,7 +250,7 @@ def _connect(address: str, peer: str, hint: str, timeout: float) -> socket:
                 made.close()
                 raise
         else:
-            import socket as sockets  # calls over Unix sockets do not need this import
+            import socket as sockets  # Calls over Unix sockets do not need this import.
 
             host, _, port = address.rpartition(":")
             found = sockets.create_connection((host or "localhost", int(port)), timeout)
@@ -270,7 +269,7 @@ def _connect(address: str, peer: str, hint: str, timeout: float) -> socket:
 
 def _refuse_strangers(made: sockets.socket, address: str, peer: str, timeout: float) -> None:
     """Close the connection and raise ConnectionFailedError if another user of this host listens there."""
-    from .tcp_peers import stranger_that_serves  # only for TCP
+    from .tcp_peers import stranger_that_serves  # Imported only for TCP.
 
     if because := stranger_that_serves(made, timeout):
         made.close()

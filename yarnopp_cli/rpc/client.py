@@ -1,7 +1,6 @@
-"""The calls of one daemon to another, by asyncio: those of a NodeManager to its ResourceManager.
+"""Calls from one daemon to another, by asyncio: from a NodeManager to its ResourceManager.
 
-The client never reconnects; that is the caller's decision. The command line and the
-masters use ``blocking.py``.
+The client never reconnects; that is the caller's decision. The command line and the masters use ``blocking.py``.
 """
 
 from __future__ import annotations

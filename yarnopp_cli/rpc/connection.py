@@ -1,4 +1,4 @@
-"""One connection of a daemon's server: lines of its input, answers, and who calls.
+"""One connection of a daemon's server: lines of its input, answers, and the caller's identity.
 
 It splits the input into lines and passes them on as long as it has its turn, joins the answers of one turn of the loop
 into one write, and closes the connection of a user who is not served, or who does not read the answers.
@@ -29,7 +29,7 @@ _OUTPUT_BYTES: Final = 64 * 1024 * 1024
 """Bytes of unread answers above which a connection is closed."""
 
 SLICE_SECONDS: Final = 0.001
-"""How long the calls of one connection are handled while others wait."""
+"""Seconds for which the calls of one connection are handled while others wait."""
 
 _PEERCRED = struct.Struct("3i")
 
@@ -43,7 +43,7 @@ class Owner(Protocol):
         """Called first; ``pid`` is 0 if it is unknown."""
 
     def admit(self, connection: Connection) -> str:
-        """Why there is no room for the connection, "" if there is."""
+        """Why there is no room for the connection, "" if there is room."""
 
     def says_refused(self, uid: int) -> None:
         """Called when a user is refused."""
@@ -52,13 +52,13 @@ class Owner(Protocol):
         """Called with each line, in order."""
 
     def wait_turn(self, connection: Connection) -> None:
-        """Called when lines are left for a later turn: the server calls ``go_on`` then."""
+        """Called if lines are left for a later turn: the server then calls ``go_on``."""
 
     def flush_later(self, connection: Connection) -> None:
-        """Called when there are answers: the server calls ``flush`` soon."""
+        """Called if there are answers: the server calls ``flush`` soon."""
 
     def holds(self, connection: Connection, held: int) -> None:
-        """Called when another number of bytes is held for the connection."""
+        """Called if another number of bytes is held for the connection."""
 
     def lost(self, connection: Connection) -> None:
         """Called when the connection has ended."""
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         return bool(self.unanswered or self._waiting)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio: the connection is there; whether it is served is decided here."""
+        """Called by asyncio: the connection is established; decide whether to serve it."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=1024 * 1024)
@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
             return
         try:
             self.user = "" if self.uid < 0 else _name_of(self.uid)
-        except OSError as error:  # the uid as a name would be another user's, or nobody's
+        except OSError as error:  # The uid as a name might be another user's name.
             self._refuse(RemoteError("the users of this host cannot be read now", because=reason_of(error)))
             return
         if self.uid < 0:
@@ -134,11 +134,7 @@ class Connection(asyncio.Protocol):
             self.uid = uid
             return True
         self._server.says_refused(uid)
-        you = (
-            f"you are {user_name(uid)}"
-            if uid >= 0
-            else "who you are is not known: the connection is not open"
-        )
+        you = f"you are {user_name(uid)}" if uid >= 0 else "your user is unknown: the connection is not open"
         because = f"it runs as {user_name(os.geteuid())}, and {you}"
         self._refuse(YoppError("this daemon serves its own user only", because=because))
         return False
@@ -168,7 +164,7 @@ class Connection(asyncio.Protocol):
         self.weigh()
 
     def _take(self, until: float) -> bool:
-        """Handle the calls that have arrived, until the given time; whether none is left."""
+        """Handle the calls that have arrived, until the given time. Returns whether none is left."""
         while self._waiting:
             self._server.received(self, self._waiting.popleft())
             self.heard = now = self._now()
@@ -183,9 +179,9 @@ class Connection(asyncio.Protocol):
         return True
 
     def go_on(self, until: float) -> bool:
-        """Handle waiting calls, if the connection still belongs to the same user; whether some are left.
+        """Handle waiting calls, if the connection still belongs to the same user. Returns whether some are left.
 
-        While the caller does not read its answers, nothing is handled.
+        While the caller does not read its answers, no call is handled.
         """
         if self._unread or self._transport is None or self._transport.is_closing():
             return False
@@ -220,14 +216,13 @@ class Connection(asyncio.Protocol):
         self._server.lost(self)
 
     def _take_rest(self) -> None:
-        """Handle the calls that came before the end of the connection, if it is certain who made
-        them (Unix)."""
+        """Handle the calls that came before the end of the connection, if their caller is certain (Unix)."""
         if self._tcp is None and self._waiting and not self._unread:
             self._take(float("inf"))
         self._waiting.clear()
 
     def pause_writing(self) -> None:
-        """Called by asyncio: the caller does not read its answers; take no more calls of it until it does."""
+        """Called by asyncio: the caller does not read its answers; handle no more of its calls until it does."""
         self._unread = True
         if self._transport is not None:
             self._transport.pause_reading()

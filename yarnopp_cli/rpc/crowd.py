@@ -1,10 +1,10 @@
 """Limits on the connections of a daemon's server: their number, how long they may be idle, and their memory.
 
-They follow Hadoop where it has such rules (``org.apache.hadoop.ipc.Server.ConnectionManager``): idle
-connections are closed only if there are many, since a caller of our own may be silent for an hour. A caller
-whose user the kernel does not know (only an AMRMProxy that listens beyond loopback has such callers) gets
-less: it must make its calls and read the answers in time, and each address has a limit. A connection that
-waits for an answer is never closed to make room for another.
+They follow Hadoop where it has such rules (``org.apache.hadoop.ipc.Server.ConnectionManager``): idle connections are
+closed only if there are many, since a caller of our own may be silent for an hour. A caller whose user the kernel does
+not know (only an AMRMProxy that listens beyond loopback has such callers) has stricter limits: it must make its calls
+and read the answers in time, and each address has a maximum number of connections. A connection that waits for an
+answer is never closed to make room for another.
 
 Decisions: callers.
 """
@@ -38,7 +38,7 @@ class Bounds(Record, kw_only=True):
 
     @property
     def connections(self) -> int:
-        """How many connections are allowed."""
+        """The number of allowed connections."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         share = max(FEWEST, files // FILES_SHARE)
         return min(self.most, share) if self.most else share
@@ -50,7 +50,8 @@ class Member(Protocol):
     address: str
     """The IP address of a caller whose user is unknown; "" if the user is known."""
     known: bool
-    """Whether the caller's user is known, or one of its calls has succeeded: then it has shown a token."""
+    """Whether the caller's user is known, or one of its calls has succeeded: a successful call has presented a
+    token."""
     heard: float
     """The time of its last activity, by the loop's clock: it connected, a complete call came,
     answers were read."""
@@ -135,7 +136,7 @@ class Crowd:
                 self._close(member, f"it was idle for {idle:g} s, and there are many connections")
 
     def _make_room(self, among: Iterable[Member], now: float) -> bool:
-        """Close the one of these connections that has been idle for longest; whether there was one."""
+        """Close the connection among these that has been idle for longest. Returns whether there was one."""
         longest = min(_idle(among, now, RECENT_SECONDS), key=_order, default=None)
         if longest is not None:
             self._close(longest, "it was idle, and others need its connection")
@@ -152,5 +153,5 @@ def _idle(among: Iterable[Member], now: float, seconds: float) -> Iterator[Membe
 
 
 def _order(member: Member) -> tuple[bool, float]:
-    """The order of closing: unknown callers first, then those idle for longest."""
+    """The order of closing: unknown callers first, then the callers that were idle for longest."""
     return member.known, member.heard

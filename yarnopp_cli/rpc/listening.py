@@ -1,4 +1,4 @@
-"""The files of Unix sockets: those of dead daemons are removed, those of live ones are not.
+"""The files of Unix sockets: the sockets of dead daemons are removed, those of live daemons are not.
 
 Decisions: unix-sockets.
 """

@@ -8,7 +8,7 @@ Decisions: two-codecs.
 
 from __future__ import annotations
 
-import _json  # what json itself calls; to import json takes a millisecond, for its regular expressions
+import _json  # The module behind json: importing json takes a millisecond, for its regular expressions.
 
 from executor import plain
 from executor.hints import Any, TypeVar
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _Reading:
-    """What ``json.loads`` tells the scanner."""
+    """The settings that ``json.loads`` passes to the scanner."""
 
     strict, object_hook, object_pairs_hook = True, None, None
     parse_float, parse_int, parse_constant = float, int, float
@@ -75,7 +75,7 @@ def decode_answer(line: bytes, calls: Calls) -> Answer | None:
         raise WireError(INVALID_REQUEST, "it sent a line that is not an answer")
     call_id: Any = message.get("id")
     if call_id is None and "error" in message:
-        # the daemon could not read the id of the call
+        # The daemon could not read the id of the call.
         raise WireError(INVALID_REQUEST, error_of(message["error"]).message)
     request = calls.get(call_id) if isinstance(call_id, int) else None
     if request is None:
@@ -89,7 +89,7 @@ def decode_answer(line: bytes, calls: Calls) -> Answer | None:
 
 
 def _loads(line: bytes) -> Any:
-    """What ``json.loads`` returns, by itself only for a line that no daemon of ours sends. Raises ValueError."""
+    """The same as ``json.loads``, which is called only for a line that no daemon of ours sends. Raises ValueError."""
     text = line.decode("utf-8", "surrogatepass")
     try:
         found, end = _scan(text, 0)

@@ -1,9 +1,9 @@
 """The server of a daemon: JSON lines on a Unix socket, and loopback TCP if configured, become
 calls to a machine.
 
-Each valid call becomes a CallReceived; each Reply and ReplyError becomes a line, in any order. A line that is
-not a call is answered here and never reaches the machine. Only the daemon's own user and root are served.
-``crowd.py`` limits the number of connections and their memory. Nothing here knows what a method means.
+Each valid call becomes a CallReceived; each Reply and ReplyError becomes a line, in any order. A line that is not a
+call is answered here and never reaches the machine. Only the daemon's own user and root are served. ``crowd.py``
+limits the number of connections and their memory. This module knows only the names and records of methods.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_UNANSWERED: Final = 20_000
 """The most unanswered calls of one connection; more are refused, so that no caller can fill the memory."""
 
 _TURN_SECONDS: Final = 0.005
-"""How long one turn of the loop handles the calls of busy connections, all together."""
+"""Seconds for which one turn of the loop handles the calls of busy connections in total."""
 
 _TOLD_SECONDS: Final = 60.0
 """The shortest time between two log lines about the same refused user."""
@@ -127,7 +127,7 @@ class RpcServer:
         connection, call_id = found
         connection.unanswered.discard(command.call_id)
         if isinstance(command, Reply):
-            connection.known = True  # a caller without a known user has shown a token
+            connection.known = True  # A caller without a known user has presented a token.
             connection.write(encode_response(call_id, command.response))
         else:
             connection.write(encode_error(call_id, command.error))
@@ -175,13 +175,13 @@ class RpcServer:
                     connection.abort()
 
     def admit(self, connection: Connection) -> str:
-        """Add the connection to the crowd; why there is no room for it, "" if there is."""
+        """Add the connection to the crowd. Returns why there is no room for it, "" if there is room."""
         why = self._crowd.add(connection, asyncio.get_running_loop().time())
         self._look_later()
         return why
 
     def holds(self, connection: Connection, held: int) -> None:
-        """Note how many bytes are held for the connection."""
+        """Note the number of bytes that are held for the connection."""
         self._crowd.holds(connection, held)
 
     def flush_later(self, connection: Connection) -> None:
@@ -202,7 +202,7 @@ class RpcServer:
         now = asyncio.get_running_loop().time()
         if (
             now - due < LATE_SECONDS
-        ):  # else this process was stopped, and has not read what callers sent meanwhile
+        ):  # Otherwise this process was stopped, and has not read the callers' input meanwhile.
             for connection in self._connections:
                 connection.weigh()
             self._crowd.look(now)
@@ -234,7 +234,7 @@ class RpcServer:
             _log.warning("refused a connection of user %d", uid)
 
     def opened(self, connection: Connection, pid: int) -> None:
-        """A connection is there: give it its number. ``pid`` is 0 if it is unknown."""
+        """A connection is established: give it its number. ``pid`` is 0 if it is unknown."""
         self._connections.add(connection)
         connection.id = self._next_connection
         self._next_connection += 1
@@ -258,7 +258,8 @@ class RpcServer:
             call_id, request = decode_call(line, self._methods)
         except WireError as error:
             connection.write(encode_wire_error(error))
-            if connection.over_tcp:  # a browser's request, whose body may be calls, ends with its first line
+            # A browser's request, whose body may contain calls, ends with its first line.
+            if connection.over_tcp:
                 connection.hang_up()
             return
         if len(connection.unanswered) >= MAX_UNANSWERED:

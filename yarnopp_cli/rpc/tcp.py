@@ -25,23 +25,23 @@ from .tcp_peers import NOBODY, Peer, is_here, peer_of, plain
 
 LOG = logging.getLogger(__name__)
 BACKLOG: Final = 1024
-"""How many connections the kernel queues until they are accepted; of a TCP port, an eighth."""
+"""The number of connections that the kernel queues until they are accepted; a TCP port gets an eighth."""
 ACCEPT_AT_ONCE: Final = 16
-"""How many of them one turn of the loop accepts, so that many at once do not delay existing connections."""
+"""The number of connections that one turn of the loop accepts, so that a burst does not delay existing connections."""
 ACCEPT_SECONDS: Final = 0.0025
 CROWDED_SECONDS: Final = 0.01
-"""The time that a connection to a TCP port counts, in a crowd more; above ``BURST_SECONDS`` of it no other is accepted
-for a while: so many a second come in, whoever connects and how often."""
+"""The seconds that an accepted connection to a TCP port counts, usually and in a crowd. If their sum runs ahead of the
+time by more than ``BURST_SECONDS``, the port pauses: this bounds the rate of connections, whoever makes them."""
 BURST_SECONDS: Final = 0.16
 _RETRY_SECONDS: Final = 1.0
-"""The pause after a connection could not be accepted, for want of a descriptor or of memory."""
+"""The pause, in seconds, after a connection could not be accepted because there was no free descriptor or memory."""
 _PORT_TRIES: Final = 20
 _OTHER_LOOPBACK: Final = {"127.0.0.1": "::1", "::1": "127.0.0.1", "0.0.0.0": "::1"}
-"""The loopback address that an address leaves to others. ``::`` has both."""
+"""The loopback address that an address leaves to other processes. ``::`` includes both."""
 
 
 class ListenAddress(Record):
-    """An address to listen on: ``host`` as configured, the ``ip`` it stands for, and the property that has it."""
+    """An address to listen on: ``host`` as configured, the ``ip`` that it stands for, and the property that sets it."""
 
     host: str
     ip: str
@@ -117,9 +117,11 @@ def _address(text: str, origin: str) -> ListenAddress | None:
 
 
 def bind(ip: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on an address. Where it is loopback, they are two: who has the other loopback address at the
-    same port has the same origin, ``localhost:PORT``, in a browser. Port 0 takes one that is free at both. Raises
-    OSError; a host without IPv6 has one socket."""
+    """Sockets that listen on an address. Raises OSError.
+
+    A loopback address gets two sockets, one for each loopback address: a process on the other one at the same port
+    would have the same origin, ``localhost:PORT``, in a browser. Port 0 takes a port that is free at both. A host
+    without IPv6 has one socket."""
     for left in reversed(range(1 if port else _PORT_TRIES)):
         found = [_bound(ip, port)]
         try:
@@ -138,7 +140,7 @@ def bind(ip: str, port: int) -> list[socket.socket]:
 def _bound(ip: str, port: int) -> socket.socket:
     bound = socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        # Allows a port whose last connections are still closing, not one that another process listens on.
+        # Allows a port whose last connections are still closing, but not a port on which another process listens.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if bound.family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, ip != "::")
@@ -152,8 +154,8 @@ def _bound(ip: str, port: int) -> socket.socket:
 
 
 class Door:
-    """Accepts the callers at sockets that listen on TCP, at a rate that leaves the loop to other work; at a lower one
-    while they are ``crowded``."""
+    """Accepts callers at TCP sockets, at a rate that leaves the loop time for other work; at a lower rate while they
+    are ``crowded``."""
 
     def __init__(
         self,
@@ -165,14 +167,14 @@ class Door:
         self._factory = factory
         self._crowded = crowded
         self._loop = asyncio.get_running_loop()
-        self._busy_until = dict.fromkeys(sockets, 0.0)  # a crowd at one address does not close the other
+        self._busy_until = dict.fromkeys(sockets, 0.0)  # A crowd at one address does not block the other.
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
         self._coming = set[asyncio.Task[None]]()
         for listening in sockets:
             self._open(listening)
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting."""
         for pause in self._pauses.values():
             pause.cancel()
         for listening in self.sockets:
@@ -207,7 +209,7 @@ class Door:
         try:
             await self._loop.connect_accepted_socket(self._factory, connection)
         except OSError:
-            connection.close()  # it has gone
+            connection.close()  # The caller has disconnected.
 
     def _wait(self, listening: socket.socket, seconds: float) -> None:
         self._loop.remove_reader(listening)
@@ -218,12 +220,12 @@ class TcpCaller:
     """The other end of an accepted connection, and its owner, for which each call asks the kernel.
 
     The uid is -1 (nobody) unless the same socket is open now and was open at the first call. The kernel shows a socket
-    that its owner has closed for a while, with uid 0 and without an inode: neither such a socket nor a missing one
-    identifies a user.
+    that its owner has closed for a while, with uid 0 and without an inode: such a socket identifies no user, and
+    neither does a missing one.
     """
 
     def __init__(self, connection: socket.socket | None, peer: object) -> None:
-        """``peer`` is the other end's address, as accept(2) gave it."""
+        """``peer`` is the other end's address, as accept(2) returned it."""
         self._connection = connection
         self._address = peer if isinstance(peer, tuple) else ()
         self._first: Peer | None = None
@@ -248,7 +250,7 @@ class TcpCaller:
 
 def holder_of(port: int) -> str:
     """The process that listens on a port, as a clause for an error."""
-    import psutil  # only on the way to an error
+    import psutil  # Imported only for an error.
 
     try:
         for connection in psutil.net_connections("tcp"):

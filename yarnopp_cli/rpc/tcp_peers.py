@@ -1,8 +1,8 @@
-"""The owner of the other end of a TCP connection on this host, by the kernel.
+"""The owner of the other end of a TCP connection on this host, as the kernel reports it.
 
-The kernel is asked for the one socket (sock_diag(7)), whose answer takes as long on a host with many sockets. Only
-a kernel without that is asked for the table of all. Both sides check the owner: a daemon checks its callers, and a
-caller the daemon to which it is about to send its token.
+The kernel looks up the one socket (sock_diag(7)), which takes the same time on a host with many sockets. Only if the
+kernel lacks this interface, the table of all sockets is read. Both sides check the owner: a daemon checks its callers,
+and a caller checks the daemon before it sends its token.
 
 Decisions: callers.
 """
@@ -53,12 +53,13 @@ def peer_of(connection: socket.socket, peer: tuple[Any, ...]) -> Peer:
         own = connection.getsockname()
         found = _asked(peer, own)
         if found is None and _is_open(connection) and _asked(own, peer) is None:
-            found = peer_in(_tables(), own, peer)  # the kernel knows not even our own end: it has no tcp_diag
+            # The kernel does not know even our own end: it has no tcp_diag.
+            found = peer_in(_tables(), own, peer)
         # Our own end is open now, so it was open when the kernel was asked: no other socket had the two addresses.
         if found is None or not _is_open(connection) or found.uid == _unmapped_uid():
             return NOBODY
     except (OSError, ValueError):
-        return NOBODY  # the uid may be the one that the kernel shows for all unmapped users
+        return NOBODY  # The uid may be the one that the kernel shows for all unmapped users.
     return found
 
 
@@ -78,7 +79,7 @@ def _asked(local: tuple[Any, ...], remote: tuple[Any, ...]) -> Peer | None:
             asking.send(request)
             answer, (sender, _) = asking.recvfrom(
                 4096, socket.MSG_DONTWAIT
-            )  # the kernel has answered in send(2)
+            )  # The kernel has answered in send(2).
     except OSError:
         return None
     if sender or len(answer) < _DIAG_ANSWER.size:
@@ -127,9 +128,9 @@ def stranger_that_serves(connection: socket.socket, timeout: float) -> str:
         return reason_of(error)
     while (found := peer_of(connection, peer)) == NOBODY:
         if not _is_open(connection):
-            return "it closed the connection before it was known whose it is"
+            return "the server's user is unknown: it closed the connection too early"
         if time.monotonic() >= deadline:
-            return f"whose it is is not known: it has not accepted the connection within {timeout:g} s"
+            return f"the server's user is unknown: it did not accept the connection within {timeout:g} s"
         time.sleep(_ACCEPT_POLL_SECONDS)
     return "" if found.uid in (os.geteuid(), 0) else f"user {found.uid} listens there, not you or root"
 
@@ -171,7 +172,7 @@ def _unmapped_uid() -> int:
         with open("/proc/self/uid_map") as file:
             ranges = [[int(word) for word in line.split()] for line in file]
     except FileNotFoundError:
-        return -2  # a kernel without user namespaces
+        return -2  # The kernel has no user namespaces.
     return -2 if any(first <= overflow < first + count for first, _, count in ranges) else overflow
 
 

@@ -1,9 +1,8 @@
-"""What both codecs, the clients and the server share: calls and answers as lines, and errors as objects.
+"""The common parts of both codecs, the clients and the server: calls and answers as lines, and errors as objects.
 
-The protocol is JSON-RPC 2.0: one object per line, many calls in flight, answers in any order. There are two
-codecs with the same interface (``encode_call``, ``decode_answer``): ``codec.py`` for daemons, by msgspec, and
-``plain.py`` for the command line, where importing msgspec would cost 20 to 35 ms. Nothing here imports
-either, or does I/O.
+The protocol is JSON-RPC 2.0: one object per line, many calls in flight, answers in any order. There are two codecs
+with the same interface (``encode_call``, ``decode_answer``): ``codec.py`` for daemons, by msgspec, and ``plain.py``
+for the command line, where importing msgspec would cost 20 to 35 ms. This module imports neither, and does no I/O.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Answer(Record):
 
 
 class Lines:
-    """Splits incoming bytes into lines. ``too_long`` is true once a line has more than ``limit`` bytes."""
+    """Splits incoming bytes into lines. ``too_long`` is true if a line has more than ``limit`` bytes."""
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self.limit = limit
@@ -76,7 +75,7 @@ class Lines:
 
     @property
     def begun(self) -> int:
-        """How many bytes of an incomplete line have arrived."""
+        """The number of bytes of an incomplete line that have arrived."""
         return len(self._buffer)
 
     def add(self, data: bytes) -> list[bytes]:

@@ -1,7 +1,7 @@
 """The properties of the ResourceManager, the NodeManagers, their pages, and of jobs: each declared once, as a field.
 
-Those of the executor inside a NodeManager are declared in ``executor.settings``, those of queues in ``queues``;
-``PROPERTIES`` has all by name. Nothing here reads a file or holds a value.
+The properties of the executor inside a NodeManager are declared in ``executor.settings``, those of queues in
+``queues``; ``PROPERTIES`` has all by name. This module reads no file and holds no value.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ResourceManagerSettings(Record, kw_only=True):
     may_be_guaranteed: bool = setting(
         "yopp.resourcemanager.opportunistic-container-allocation.may-be-guaranteed", False
     )
-    """Serve an opportunistic ask that does not enforce its execution type with a guaranteed container where a node
-    has room for one at once. With false, as in YARN, a container always has the type that was asked for."""
+    """Serve an opportunistic ask that does not enforce its execution type with a guaranteed container if a node has
+    room for one at once. With false, as in YARN, a container always has the requested type."""
     max_allocations_per_heartbeat: int = setting(
         "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat", -1
     )
@@ -150,9 +150,11 @@ class ResourceManagerSettings(Record, kw_only=True):
     submitter_applications: int = setting(
         "yopp.resourcemanager.submitter.maximum-applications", 100, at_least=1
     )
-    """How many living applications a user has at once who submits to another's cluster (yopp.webapp.submitters)."""
+    """How many living applications a user may have at once who submits to another user's cluster
+    (yopp.webapp.submitters)."""
     submitter_tasks: int = setting("yopp.resourcemanager.submitter.maximum-tasks", 100_000, at_least=1)
-    """How many tasks the living applications of such a user have together. The RM remembers each that has run."""
+    """How many tasks the living applications of such a user may have together. The RM remembers each task that has
+    run."""
     max_retained_containers: int = setting("yopp.resourcemanager.max-retained-containers", 10_000, at_least=0)
     """How many finished containers the RM remembers, over all applications."""
     exclude_path: str = setting("yarn.resourcemanager.nodes.exclude-path", "")
@@ -175,11 +177,12 @@ class ResourceManagerSettings(Record, kw_only=True):
     """host:port on which the RM also listens by TCP for clients, nodes and masters; empty for its Unix socket only.
     Only loopback addresses are allowed."""
     scheduler_address: str = setting("yarn.resourcemanager.scheduler.address", "")
-    """Where masters find their scheduler: empty for the RM; localhost:8049 redirects them to the AMRMProxy."""
+    """The address that masters use for their scheduler: empty for the RM; localhost:8049 redirects them to the
+    AMRMProxy."""
 
 
 class NodeManagerSettings(Record, kw_only=True):
-    """A node's size, its directories, and how it speaks with the RM."""
+    """A node's size, its directories, and its communication with the RM."""
 
     memory_mb: int = setting("yarn.nodemanager.resource.memory-mb", -1, at_least=-1)
     """Memory for containers, in MB. -1 takes the memory of this machine (or of the cgroup that yopp runs in), less
@@ -226,10 +229,10 @@ class NodeManagerSettings(Record, kw_only=True):
     """The labels (YARN's partitions) of the nodes: one for all, or some by their ports: 45456=gpu. An ask with a
     label is served only by nodes with that label; an ask without one, only by nodes without."""
     log_dirs: str = setting("yarn.nodemanager.log-dirs", "${yopp.state-dir}/logs")
-    """Where containers' output goes: <application id>/<container id>/stdout and stderr. Only the cluster's user and
-    group may read these directories (mode 0750)."""
+    """The directory of containers' output: <application id>/<container id>/stdout and stderr. Only the cluster's user
+    and group may read it (mode 0750)."""
     local_dirs: str = setting("yarn.nodemanager.local-dirs", "${yopp.state-dir}/nm-local-dir")
-    """Where containers' private working directories are; each is removed when its container has ended."""
+    """The directory of containers' private working directories; each is removed when its container has ended."""
     log_retain_seconds: int = setting("yarn.nodemanager.log.retain-seconds", 10800, at_least=0)
     """When a node starts, it removes the output of applications that ended longer ago than this."""
     distributed_scheduling_enabled: bool = setting("yarn.nodemanager.distributed-scheduling.enabled", False)
@@ -272,7 +275,7 @@ class HardwareSettings(Record, kw_only=True):
     pcores_vcores_multiplier: float = setting(
         "yarn.nodemanager.resource.pcores-vcores-multiplier", 1.0, at_least=0.1, at_most=100
     )
-    """How many vcores a core counts as where a node's vcores are taken from the machine."""
+    """The number of vcores that a core counts as, if a node's vcores are taken from the machine."""
     resource_monitor_interval_ms: int = setting(
         "yarn.nodemanager.resource-monitor.interval-ms", 1000, at_least=20
     )
@@ -290,11 +293,11 @@ class ApplicationSettings(Record, kw_only=True):
     opportunistic_maps: str = setting(
         "yopp.pi.opportunistic-maps", "SPREAD", choices=("SPREAD", "FIRST_OF_HUNDRED")
     )
-    """Which maps are opportunistic. SPREAD: the percentage of all maps, spread evenly. FIRST_OF_HUNDRED, YARN's
-    rule: the first maps of each hundred, as many as the percentage says, so that 40 percent of 50 maps are 40."""
+    """Which maps are opportunistic. SPREAD: the percentage of all maps, spread evenly. FIRST_OF_HUNDRED, YARN's rule:
+    the first maps of each hundred, in the number of the percentage, so that 40 percent of 50 maps are 40."""
     preempted_counts_as_failed: bool = setting("yopp.dshell.preempted-counts-as-failed", False)
-    """YARN's rule: a container of `yopp dshell` that was preempted, shed or refused has failed, and its job with
-    it; only one that was lost is replaced. Otherwise all of them are requested again."""
+    """YARN's rule: a container of `yopp dshell` that was preempted, shed or refused has failed, and its job fails;
+    only a lost container is replaced. With false, all of them are requested again."""
     map_memory_mb: int = setting("mapreduce.map.memory.mb", 1024, at_least=1)
     """Memory of the container of one map, in MB."""
     map_vcores: int = setting("mapreduce.map.cpu.vcores", 1, at_least=0)
@@ -333,19 +336,19 @@ class ApplicationSettings(Record, kw_only=True):
 
 
 class EngineSettings(Record, kw_only=True):
-    """Which engine the commands speak to."""
+    """The engine that the commands use."""
 
     name: str = setting("yopp.engine.name", "local", choices=("local", "yarn"))
-    """Which cluster commands work on. local: this host's. yarn: the YARN cluster that yopp.engine.rm-addresses
-    names, through its REST API. `yopp engine use` sets both; --engine, --rm, YOPP_ENGINE and YOPP_RM take
-    precedence."""
+    """The cluster on which commands work. local: the cluster of this host. yarn: the YARN cluster that
+    yopp.engine.rm-addresses names, through its REST API. `yopp engine use` sets both; --engine, --rm, YOPP_ENGINE and
+    YOPP_RM take precedence."""
     rm_addresses: str = setting("yopp.engine.rm-addresses", "")
     """The URLs of a YARN cluster's ResourceManagers, separated by commas; they are tried in turn. A host alone
     means http://host:8088."""
 
 
 class DaemonSettings(Record, kw_only=True):
-    """How the RM and the NMs watch each other."""
+    """Mutual supervision of the RM and the NMs."""
 
     restart_enabled: bool = setting("yopp.daemons.restart.enabled", True)
     """The RM and the NMs restart each other after a death (a kill, a crash), but not if a user or a service manager
@@ -357,8 +360,8 @@ class DaemonSettings(Record, kw_only=True):
 
 
 class IpcSettings(Record, kw_only=True):
-    """How many callers a daemon's sockets for calls serve at once, and for how long these may be silent. The names are
-    Hadoop's (``core-default.xml``) where Hadoop has them."""
+    """Limits of the callers of a daemon's sockets: their number, and how long they may be idle. The names are Hadoop's
+    (``core-default.xml``) where Hadoop has such properties."""
 
     max_connections: int = setting("ipc.server.max.connections", 0, at_least=0)
     """How many connections a daemon may have at once. For a further one, the connection that has been idle for longest
@@ -379,7 +382,7 @@ class IpcSettings(Record, kw_only=True):
 
 
 class WebSettings(Record, kw_only=True):
-    """Where the ResourceManager and the NodeManagers serve their REST APIs and pages."""
+    """The addresses and rights of the REST APIs and pages of the ResourceManager and the NodeManagers."""
 
     resourcemanager_address: str = setting("yarn.resourcemanager.webapp.address", "localhost:8088")
     """host:port of the RM's REST API and pages, empty for none; port 0 takes a free one. 0.0.0.0 means 127.0.0.1
@@ -396,16 +399,16 @@ class WebSettings(Record, kw_only=True):
     """Who may read the REST APIs, pages and metrics. all: every user of this machine; only the cluster's own user and
     root may read the output of containers and make changes. owner: only these two."""
     submitters: str = setting("yopp.webapp.submitters", "owner", choices=("owner", "all"))
-    """Who may submit applications over REST: the cluster's own user and root, or all users of this machine. Others'
-    containers run as these users, so only root's cluster takes all. They may end their own applications and read
-    their own output, but change nothing else. Their masters run in the ResourceManager."""
+    """Who may submit applications over REST: the cluster's own user and root, or all users of this machine. The
+    containers of other users run as these users, so only root's cluster can serve all users. They may end their own
+    applications and read their own output, but change nothing else. Their masters run in the ResourceManager."""
 
 
 def by_port(text: str) -> dict[int | None, str]:
     """A property that may differ between the nodes of a host (racks, labels): port -> value, None for all others.
 
-    The text is ``gpu`` for all nodes, or ``45454=gpu, 45456=fast``; an entry without a port is for the others. Raises
-    ValueError that says which entry is wrong.
+    The text is ``gpu`` for all nodes, or ``45454=gpu, 45456=fast``; an entry without a port is for all other nodes.
+    Raises ValueError, which names the wrong entry.
     """
     values: dict[int | None, str] = {}
     for entry in text.replace(",", " ").split():
@@ -420,7 +423,7 @@ def by_port(text: str) -> dict[int | None, str]:
 
 
 def of_node(text: str, port: int) -> str:
-    """The value of the node with that port, "" for none."""
+    """The value for the node with this port, "" for none."""
     values = by_port(text)
     return values.get(port, values.get(None, ""))
 
@@ -442,12 +445,12 @@ SETTINGS: dict[type, str] = {
 """The settings classes and their headings, in the order in which the manual shows them."""
 
 PROPERTIES_OF: dict[type, tuple[Property, ...]] = {kind: properties_of(kind) for kind in SETTINGS}
-"""What each settings class declares."""
+"""The properties that each settings class declares."""
 
 PROPERTIES: dict[str, Property] = {
     declared.name: declared for properties in PROPERTIES_OF.values() for declared in properties
 }
-"""All properties by name. A name declared twice would be lost here; a test counts them."""
+"""All properties by name. A duplicate name would be lost here; a test counts them."""
 
 
 def declared(name: str) -> Property | None:
@@ -455,12 +458,12 @@ def declared(name: str) -> Property | None:
     if (found := PROPERTIES.get(name)) is not None:
         return found
     if name.startswith("yarn.nodemanager.resource-type."):
-        from .resource_types import property_of as of_type  # which few configurations need, too
+        from .resource_types import property_of as of_type  # Imported late: few configurations need it.
 
         return of_type(name)
     if not name.startswith(QUEUE_PREFIX):
         return None
-    from .queue_properties import property_of  # which few configurations need
+    from .queue_properties import property_of  # Imported late: few configurations need it.
 
     return property_of(name)
 
@@ -480,7 +483,7 @@ ADDRESSES: frozenset[str] = frozenset(
         "yarn.nodemanager.webapp.address",
     }
 )
-"""Properties that are a ``host:port``, or empty where that is the default."""
+"""Properties that are a ``host:port``, or empty if the default is empty."""
 
 FALLBACKS: dict[str, str] = {
     "yarn.nodemanager.container-monitor.interval-ms": "yarn.nodemanager.resource-monitor.interval-ms"
@@ -489,7 +492,7 @@ FALLBACKS: dict[str, str] = {
 OPTIONAL_ADDRESSES: frozenset[str] = frozenset(
     {"yarn.resourcemanager.webapp.address", "yarn.nodemanager.webapp.address"}
 )
-"""Those that may be empty though their default is not: then nothing listens."""
+"""Addresses that may be empty although their default is not: an empty one opens no port."""
 
 STATE_DIR_VARIABLE = "yopp.state-dir"
-"""What ``${yopp.state-dir}`` stands for follows from the run directory; it is a variable, not a property."""
+"""The variable ``${yopp.state-dir}`` follows from the run directory; it is a variable, not a property."""

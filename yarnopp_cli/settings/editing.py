@@ -1,12 +1,12 @@
-"""Setting or removing a property in the text of a TOML site; the rest of it, comments and all, stays as it is. Pure.
+"""Sets or removes a property in the text of a TOML site; the rest of the text, including comments, is unchanged. Pure.
 
-A value is replaced where it stands; a removed one takes its lines with it. A new one goes to the section that its name
-begins with, else to a section of its own. The new text counts only if it reads back as the same properties with this
-one changed.
+A changed value is replaced in place; a removed property loses its lines. A new property goes to the section that its
+name begins with, else to a new section. The new text is accepted only if it reads back as the same properties with
+this one changed.
 
-tomlkit was tried (0.15) and not taken: importing it costs 60 ms, it puts a new key below the comment that precedes the
-next section, it cannot add to a table whose sections are apart, as in the shipped site, and it tells no lines, which
-messages need.
+tomlkit (0.15) was tried and rejected: importing it costs 60 ms, it puts a new key below the comment that precedes the
+next section, it cannot add to a table in separate sections, as in the shipped site, and it reports no line numbers,
+which messages need.
 
 Decisions: strict-properties.
 """
@@ -23,8 +23,8 @@ from .values import Value
 
 
 def with_values(text: str, values: Mapping[str, Value | None]) -> str | None:
-    """``text`` with these properties set, or removed where the value is None; None where it is built so that only a
-    person can change it."""
+    """``text`` with these properties set, or removed if the value is None; None if its structure is too complex for an
+    automatic change."""
     for name, value in values.items():
         changed = _without(text, name) if value is None else _with_value(text, name, value)
         if changed is None:
@@ -54,7 +54,7 @@ def _with_value(text: str, name: str, value: Value) -> str | None:
     wanted = {**before, name: value}
     if before == wanted and _same_types(before, wanted):
         return text
-    # TOML writes these values as JSON does.
+    # TOML writes these values in the same way as JSON.
     for candidate in _candidates(text, name, json.dumps(value, ensure_ascii=False), known=name in before):
         found = _properties(candidate)
         if found == wanted and _same_types(found, wanted):
@@ -63,7 +63,7 @@ def _with_value(text: str, name: str, value: Value) -> str | None:
 
 
 def _same_types(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether ``1`` is nowhere ``true``, nor ``1.0``."""
+    """Whether both have the same types: ``1`` is neither ``true`` nor ``1.0``."""
     return all(type(one[name]) is type(other[name]) for name in one)
 
 
@@ -84,7 +84,7 @@ def _candidates(text: str, name: str, value: str, *, known: bool) -> Iterator[st
         at = _end_of_section(parts, header)
         yield _inserted(text, at, f"{_key(name[len(header.name) + 1 :])} = {value}")
     words = name.split(".")
-    cut = 2 if len(words) > 2 else 1  # a section of two parts, as in the shipped site
+    cut = 2 if len(words) > 2 else 1  # A section of two parts, as in the shipped site.
     section, rest = ".".join(words[:cut]), ".".join(words[cut:])
     body = text if not text or text.endswith("\n") else f"{text}\n"
     gap = "\n" if body.strip() else ""
@@ -96,7 +96,7 @@ def _candidates(text: str, name: str, value: str, *, known: bool) -> Iterator[st
 
 
 def _key(name: str) -> str:
-    """A dotted name as a key: parts that TOML takes bare stand bare."""
+    """A dotted name as a key: parts that need no quotes have none."""
     return ".".join(part if part and BARE.issuperset(part) else json.dumps(part) for part in name.split("."))
 
 
@@ -111,7 +111,7 @@ def _end_of_section(parts: list[Outlined], header: Outlined) -> int:
 
 
 def _inserted(text: str, at: int, line: str) -> str:
-    """``line`` as a line of its own after the one in which ``at`` is."""
+    """``text`` with ``line`` as a new line after the line of position ``at``."""
     end = text.find("\n", at)
     if end < 0:
         return f"{text}\n{line}\n"

@@ -1,4 +1,4 @@
-"""What the readers of configuration files hand to the loader: an entry for each property, with its place."""
+"""The output of the readers of configuration files: an entry for each property, with its place."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..errors import ConfigurationError
 
 
 class Entry(Record):
-    """One property as a file or a ``-D`` gives it.
+    """One property in a file or a ``-D``.
 
-    ``origin`` is "file:line", "file" where the line is not known, or "-D". ``final`` is XML's: no later file
-    may change it.
+    ``origin`` is "file:line", "file" if the line is not known, or "-D". ``final`` is XML's: no later file may change
+    the property.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Entry(Record):
 
 
 class Reading:
-    """All that was found in one file: its entries in order, and what is wrong or odd about it."""
+    """The content of one file: its entries in order, its errors and its warnings."""
 
     __slots__ = ("entries", "problems", "warnings")
 

@@ -1,5 +1,4 @@
-"""Which configuration files there are, and what is in them. The only module of the settings that opens
-files."""
+"""The configuration files: their places, and reading them. The only module of the settings that opens files."""
 
 from __future__ import annotations
 
@@ -15,18 +14,18 @@ from .plain_toml import read_plain
 from .suggest import printable_path
 
 LARGEST_FILE = 4 * 1024 * 1024
-"""Bytes. A site file has a few thousand; what is larger is another file, or a device."""
+"""Bytes. A site file has a few thousand; a larger file is something else, or a device."""
 
 SHIPPED_SITE = os.path.realpath(os.path.join(os.path.dirname(__file__), "yarn-site.toml"))
 """The local site that comes with yopp: in the source tree a link to ``configs/yarn-site.toml``."""
 
 SYSTEM_SITE = "/etc/yopp/yarn-site.toml"
 FILES_OF_A_DIRECTORY = ("mapred-site.xml", "yarn-site.xml", "yarn-site.toml")
-"""What ``--conf DIR`` reads, in this order: Hadoop's own files first, ours over them."""
+"""The files that ``--conf DIR`` reads, in this order: Hadoop's own files first, ours over them."""
 
 
 def home_of(environ: Mapping[str, str]) -> str:
-    """The user's home directory: HOME, and the password file where that is empty (cron, ``env -i``)."""
+    """The user's home directory: HOME, or the password file if HOME is empty (cron, ``env -i``)."""
     if environ.get("HOME"):
         return environ["HOME"]
     try:
@@ -36,7 +35,7 @@ def home_of(environ: Mapping[str, str]) -> str:
 
 
 def user_of(environ: Mapping[str, str]) -> str:
-    """The user's name, by the password file, then the environment, then the number."""
+    """The user's name: from the password file, else from the environment, else the uid."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -44,7 +43,7 @@ def user_of(environ: Mapping[str, str]) -> str:
 
 
 def candidate_sites(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The paths at which a site is looked for, best first, if neither ``--conf`` nor ``YOPP_CONF`` names one."""
+    """The paths of a site, in order of search, if neither ``--conf`` nor ``YOPP_CONF`` names one."""
     return (
         os.path.join(home_of(environ), ".config/yopp/yarn-site.toml"),
         SYSTEM_SITE,
@@ -53,16 +52,16 @@ def candidate_sites(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def named_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The files and directories that ``--conf`` names, or else ``YOPP_CONF``, with colons between."""
+    """The files and directories that ``--conf`` or else ``YOPP_CONF`` names, separated by colons."""
     return list(conf) or [path for path in environ.get("YOPP_CONF", "").split(":") if path]
 
 
 def chosen_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The files to read, first to last: those that are named, or else the site found.
+    """The files to read, first to last: the named ones, or else the site that is found.
 
     A directory stands for the files in it that yopp reads.
 
-    Raises ConfigurationError where a named directory holds none of them.
+    Raises ConfigurationError if a named directory contains none of them.
     """
     named = named_files(conf, environ)
     if not named:
@@ -85,8 +84,8 @@ def chosen_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def read_file(path: str, text: str | None = None) -> Reading:
-    """The entries of one configuration file, or of ``text`` in its stead: TOML or XML by the file's name, else by the
-    first character. Mistakes are in the reading; nothing is raised.
+    """The entries of one configuration file, or of ``text`` instead: TOML or XML by the file's name, else by the first
+    character. Errors are part of the reading; no exception is raised.
     """
     try:
         content = _content(path) if text is None else text.encode()
@@ -110,18 +109,18 @@ def read_file(path: str, text: str | None = None) -> Reading:
     plain = read_plain(text, path)
     if plain is not None:
         return plain
-    from .toml import read_toml  # to import it takes 10 ms
+    from .toml import read_toml  # Importing it takes 10 ms.
 
     return read_toml(text, path)
 
 
 def check_file(path: str) -> None:
-    """Raises ConfigurationError for a file that cannot be read; what is in it does not matter."""
+    """Raises ConfigurationError for a file that cannot be read; its content does not matter."""
     _content(path)
 
 
 def _exists(path: str) -> bool:
-    # A home that may not be entered (sudo -u with HOME kept) holds no site for this user.
+    # A home directory that may not be entered (sudo -u with HOME kept) has no site for this user.
     try:
         os.stat(path)
     except (OSError, ValueError):
@@ -135,7 +134,7 @@ def _content(path: str) -> bytes:
         with open(path, "rb") as file:
             device = stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and path != os.devnull
             content = b"" if device else file.read(LARGEST_FILE + 1)
-    except ValueError as error:  # a NUL in the path
+    except ValueError as error:  # A NUL in the path.
         raise ConfigurationError(
             f"{shown}: cannot read this file",
             because=str(error),
@@ -152,6 +151,6 @@ def _content(path: str) -> bytes:
         raise ConfigurationError(
             f"{shown}: not a configuration file",
             because="it is a device" if device else f"it has more than {LARGEST_FILE} bytes",
-            hint="yopp config check FILE reads one; `yopp man yarn-site.toml` describes the format",
+            hint="`yopp config check FILE` reads one; `yopp man yarn-site.toml` describes the format",
         )
     return content

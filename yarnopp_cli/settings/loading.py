@@ -1,9 +1,8 @@
-"""From files and ``-D`` to typed settings: layers, origins, and everything that can be wrong with them.
+"""Makes typed settings from files and ``-D``: layers, origins, and errors.
 
-Layers, lowest first: the defaults; the site found (or what ``YOPP_CONF`` or ``--conf`` names instead, in
-order); ``-D``. Each value knows its origin. Unknown names, wrong values and contradictions are
-ConfigurationErrors that name the place; only Hadoop's own XML files may hold names that mean nothing here,
-since every real one does.
+Layers, lowest first: the defaults; the site found (or the files that ``YOPP_CONF`` or ``--conf`` names instead, in
+order); ``-D``. Each value knows its origin. Unknown names, wrong values and contradictions are ConfigurationErrors
+that name the place; only Hadoop's own XML files may contain names that yopp does not use, since every real one does.
 
 Decisions: strict-properties.
 """
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
     from .refused import Refusal
 
 COMMAND_LINE = "-D"
-"""The origin of what the command line gives."""
+"""The origin of a value from the command line."""
 
 S = TypeVar("S")
 
@@ -73,7 +72,7 @@ S = TypeVar("S")
 class Configuration:
     """Every property's value and origin. Read-only.
 
-    ``state_dir`` is what ``${yopp.state-dir}`` stands for, ``sources`` the files that were read, ``warnings``
+    ``state_dir`` is the value of ``${yopp.state-dir}``, ``sources`` are the files that were read, ``warnings``
     sentences that a command may print.
     """
 
@@ -103,8 +102,7 @@ class Configuration:
         return self._values[name]
 
     def origin(self, name: str) -> str:
-        """Where a property's value is from: "file:line", "file", "-D" or "default". Raises
-        UnknownPropertyError."""
+        """The origin of a property's value: "file:line", "file", "-D" or "default". Raises UnknownPropertyError."""
         if name not in self._values and declared(name) is None:
             raise unknown_property(name)
         return self._origins.get(name, DEFAULT)
@@ -114,7 +112,7 @@ class Configuration:
         return tuple(name for name in self._values if name not in PROPERTIES)
 
     def of_scheduler(self) -> dict[str, tuple[str, str]]:
-        """The properties of the queues and of their scheduler that somebody set: value as text, and origin."""
+        """The properties of the queues and of their scheduler that are set: value as text, and origin."""
         return {
             name: (to_text(value), self._origins[name])
             for name, value in self._values.items()
@@ -122,8 +120,8 @@ class Configuration:
         }
 
     def with_scheduler(self, given: Mapping[str, tuple[str, str]]) -> Configuration:
-        """The same with these for the properties of the queues and of their scheduler; what is not among them
-        has its default. Raises Refused for a value that is none."""
+        """A copy with these properties of the queues and of their scheduler; a property that is not included has its
+        default. Raises Refused for an invalid value."""
         values = defaults(self.state_dir) | _others(self._values)
         origins = _others(self._origins)
         for name, (text, origin) in given.items():
@@ -138,17 +136,17 @@ class Configuration:
         return queue_tree(self._values)[0]
 
     def resources_of_node(self, port: int) -> Others:
-        """The amounts of the resource types beside memory and vcores that the node with that port has."""
+        """The amounts of the countable resource types of the node with this port."""
         from .resource_types import RESOURCE_TYPES, amounts_of_node
 
         return amounts_of_node(self._values, port) if self._values[RESOURCE_TYPES] else ()
 
     def from_command_line(self) -> tuple[str, ...]:
-        """The properties that ``-D`` gave."""
+        """The properties that ``-D`` has set."""
         return tuple(name for name, origin in self._origins.items() if origin == COMMAND_LINE)
 
     def differences(self, running: Configuration) -> tuple[str, ...]:
-        """The properties that somebody set here to other values than a cluster runs with. A ``-D`` of the cluster
+        """The properties that are set here to other values than in a running cluster. A ``-D`` of the cluster
         outweighs files here, as it did when the cluster was started."""
         return tuple(
             name
@@ -159,7 +157,7 @@ class Configuration:
         )
 
     def settings(self, kind: type[S]) -> S:
-        """An instance of a settings class with these values. Raises KeyError for a class that is none."""
+        """An instance of a settings class with these values. Raises KeyError for another class."""
         return kind(**{one.attribute: self._values[one.name] for one in PROPERTIES_OF[kind]})
 
     def non_default(self) -> dict[str, str]:
@@ -171,7 +169,7 @@ class Configuration:
         }
 
     def to_json(self) -> str:
-        """All of it as one JSON object, for ``site.json``: what the daemons of a cluster run with."""
+        """The configuration as one JSON object, for ``site.json``: the daemons of a cluster read it."""
         import json
 
         document = {
@@ -185,10 +183,12 @@ class Configuration:
         return json.dumps(document, indent=1) + "\n"
 
     def beside(self, text: str, *, named: bool) -> Configuration:
-        """What a job has that is submitted to a cluster whose ``site.json`` is ``text``: this command's ``-D`` and, if
-        they were ``named``, its files; then the values that the cluster was started with; then, for properties of jobs,
-        the site that was found here, which is also newer where the cluster read the same file. Raises
-        ConfigurationError."""
+        """The configuration of a job that is submitted to a cluster whose ``site.json`` is ``text``. Raises
+        ConfigurationError.
+
+        The layers, highest first: this command's ``-D`` and, if they were ``named``, its files; the values with which
+        the cluster was started; for properties of jobs, the site that was found here, which is newer if the cluster
+        read the same file."""
         try:
             import json
 
@@ -211,7 +211,8 @@ class Configuration:
                         values[name] = default_value(known, self.state_dir)
         except (Refused, ValueError, KeyError, TypeError, AttributeError):
             raise ConfigurationError(
-                "the site.json of this cluster is damaged", because="it is not what `yopp up` writes"
+                "the site.json of this cluster is damaged",
+                because="it does not have the form that `yopp up` writes",
             ) from None
         return Configuration(
             values, origins, state_dir=self.state_dir, sources=self.sources, warnings=self.warnings
@@ -219,10 +220,10 @@ class Configuration:
 
     @classmethod
     def from_json(cls, text: str) -> Configuration:
-        """Read what ``to_json`` wrote. Raises ConfigurationError.
+        """Read the output of ``to_json``. Raises ConfigurationError.
 
-        A name that this version does not declare is passed over, and one that is missing has its default: the
-        file may be of the version before an upgrade, and what it holds was checked when it was written."""
+        A name that this version does not declare is ignored, and a missing one has its default: the file may be of the
+        version before an upgrade, and its values were checked when it was written."""
         import json
 
         try:
@@ -238,13 +239,14 @@ class Configuration:
             raise ConfigurationError("the site.json of this cluster is damaged", because=str(error)) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ConfigurationError(
-                "the site.json of this cluster is damaged", because="it is not what `yopp up` writes"
+                "the site.json of this cluster is damaged",
+                because="it does not have the form that `yopp up` writes",
             ) from None
         return cls(values, origins, state_dir=state_dir, sources=sources)
 
 
 class Findings(Record):
-    """The result of reading: a configuration if nothing is wrong, else None and every problem in order."""
+    """The result of reading: a configuration, or None and every problem in order."""
 
     configuration: Configuration | None
     problems: list[ConfigurationError]
@@ -262,7 +264,7 @@ def load(
 ) -> Configuration:
     """The configuration of a command: its ``--conf`` and ``-D`` texts ("name=value") over the site that is found.
 
-    ``state_dir`` is the value of ``${yopp.state-dir}``; ``texts`` stand for what is in the files of these paths.
+    ``state_dir`` is the value of ``${yopp.state-dir}``; ``texts`` replace the content of the files with these paths.
     Raises ConfigurationError: the first of the problems.
     """
     findings = examine(conf, defines, environ=environ, state_dir=state_dir, texts=texts)
@@ -307,7 +309,7 @@ def examine(
 
 
 def _others(of: Mapping[str, S]) -> dict[str, S]:
-    """The entries that are not about the queues and their scheduler."""
+    """The entries that do not belong to the queues and their scheduler."""
     return {name: one for name, one in of.items() if not name.startswith(QUEUE_PREFIX)}
 
 
@@ -325,7 +327,7 @@ def default_value(known: Property, state_dir: str) -> Value:
 
 
 def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
-    """The error for a name that nobody declared: why YARN's is refused, or the nearest one that is declared."""
+    """The error for an undeclared name: why YARN's property is refused, or the nearest declared name."""
     where = f"{origin}: " if origin else ""
     if (refusal := _refusal(name)) is not None:
         message = f"{where}{name} is not supported"
@@ -344,13 +346,13 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
 
 
 def _refusal(name: str) -> Refusal | None:
-    from .refused import REFUSED  # which no property that is declared needs
+    from .refused import REFUSED  # Imported late: declared properties do not need it.
 
     return REFUSED.get(name)
 
 
 def _where_to_look(name: str) -> str:
-    """How one finds the property that was meant by a name that is like none."""
+    """A command that lists properties, for a name that is near to no declared one."""
     known, among = name.split("."), "`yopp config show -a"
     for length in range(len(known) - 1, 0, -1):
         beginning = ".".join(known[:length]) + "."
@@ -365,13 +367,13 @@ def misspelt(warnings: Iterable[str]) -> list[str]:
 
 
 _MEANT = " is ignored; did you mean "
-# Of these nearly all of YARN's own are declared or refused here.
+# Nearly all of YARN's own properties with these beginnings are declared or refused here.
 _KNOWN_WHOLE = ("yarn.resourcemanager.", "yarn.nodemanager.")
 
 
 def _nearest_of_ours(name: str) -> str | None:
-    """The property of ours that one in Hadoop's file is nearly: to within a letter or two of it all, or of what
-    stands behind the namespaces that are known here. Hadoop's files rightly hold much that is not ours."""
+    """The declared name that a name in Hadoop's file nearly matches: within a letter or two of the whole name, or of
+    the part behind a known namespace. Hadoop's files rightly contain many names that are not ours."""
     near = nearest(name, PROPERTIES, cutoff=0.93)
     head = next((one for one in _KNOWN_WHOLE if name.startswith(one)), "")
     if near is None and head:
@@ -384,13 +386,13 @@ def _nearest_of_ours(name: str) -> str | None:
 
 
 class _Layers:
-    """The entries that hold, by name, while one layer is laid over another."""
+    """The entries that apply, by name, while one layer is laid over another."""
 
     __slots__ = ("chosen", "problems", "strangers", "warnings")
 
     def __init__(self) -> None:
         self.chosen: dict[str, Entry] = {}
-        self.strangers: dict[str, str] = {}  # Hadoop's own properties, which variables may name
+        self.strangers: dict[str, str] = {}  # Hadoop's own properties, which variables may name.
         self.problems: list[ConfigurationError] = []
         self.warnings: list[str] = []
 
@@ -425,8 +427,8 @@ class _Layers:
             self.warnings.append(f"{printable_path(path)}: ignored {noun} nothing to yopp ({names})")
 
     def _with_host(self, address: str) -> str:
-        """An address with its variables replaced, as far as Hadoop's files define these, and loopback's names by the
-        first of them."""
+        """An address with its variables replaced, as far as Hadoop's files define them, and with another name of
+        loopback replaced by the first one."""
 
         def lookup(variable: str) -> str | None:
             return self.strangers.get(variable, HOST_NAMES.get(variable))
@@ -437,8 +439,8 @@ class _Layers:
         return f"{LOOPBACK_NAMES[0]}:{port}" if host.lower().rstrip(".") in LOOPBACK_NAMES else address
 
     def _leave_out_strays(self) -> None:
-        """Leave out what a Hadoop file says of queues that there are not: files of distributions hold leftovers. What
-        has no effect is named in a warning, as in ``add_file``."""
+        """Leave out the entries of a Hadoop file about queues that do not exist: files of distributions contain such
+        remains. A warning names them, as in ``add_file``."""
         from .queue_properties import strays_of
 
         texts = {name: str(entry.value) for name, entry in self.chosen.items() if entry.from_xml}
@@ -477,8 +479,7 @@ class _Layers:
             self.chosen[name] = Entry(name, value, COMMAND_LINE)
 
     def typed(self, environ: Mapping[str, str], state_dir: str) -> dict[str, Value]:
-        """All values. What cannot be read is a problem, and its default stands in for the rules that
-        follow."""
+        """All values. A value that cannot be read is a problem, and its default replaces it for the following rules."""
 
         def lookup(variable: str) -> str | None:
             if variable in self.chosen:
@@ -522,7 +523,7 @@ class _Layers:
         return from_text(known, text)
 
     def _one_directory(self, entry: Entry, text: str) -> str:
-        """Hadoop's form of a directory property: a list of paths or file: URIs. The first is used."""
+        """Hadoop's form of a directory property: a list of paths or file: URIs, of which the first is used."""
         first, comma, _ = text.partition(",")
         if comma:
             self.warnings.append(
@@ -535,7 +536,8 @@ class _Layers:
 def _invalid(known: Property, entry: Entry, because: str) -> InvalidPropertyError:
     shown = entry.value if isinstance(entry.value, str) else None
     if isinstance(entry.value, bool | float) or (
-        isinstance(entry.value, int) and abs(entry.value) < 10**18  # str() of a huge one is slow, or refused
+        # str() of a very large number is slow, or refused.
+        isinstance(entry.value, int) and abs(entry.value) < 10**18
     ):
         shown = to_text(entry.value)
     value = f" = {printable(shown)}" if shown is not None else ""
@@ -557,13 +559,12 @@ def describe(known: Property) -> str:
 def read_queues(
     given: Mapping[str, str], capacity: CapacitySchedulerSettings
 ) -> tuple[QueueSettings, CapacitySchedulerSettings, dict[str, str]]:
-    """Properties of the queues, as text, as the settings that they make: what ``rmadmin -refreshQueues`` sends. The
-    ResourceManager is given this function: it knows no names of properties.
+    """Make settings from properties of the queues, as text: ``rmadmin -refreshQueues`` sends them. The ResourceManager
+    is given this function, because it knows no names of properties.
 
-    The queues, ``capacity`` with what is said of it, and which of these properties are not default.
-
-    What is not among them has its default. Raises RemoteError for what is not a property of the queues, has no value of
-    its type, or contradicts another.
+    Returns the queues, ``capacity`` with the given changes, and the properties that are not default. A property that
+    is not included has its default. Raises RemoteError for a property that does not belong to the queues, has a wrong
+    type, or contradicts another.
     """
     from .queue_properties import queue_tree
 

@@ -1,8 +1,8 @@
-"""Reads the configuration files that most people have: tables, and keys with a text, a whole number or a truth value.
+"""Reads simple configuration files: tables, and keys with a text, a whole number or a truth value.
 
-Importing a reader of all TOML takes as long as a short command may take in whole. So a file is read here first; one
-with anything else in it, and anything that may be a mistake, is left to ``toml.py``. A test checks that both read the
-same. Opens no file.
+Importing a reader of all TOML takes as long as a short command may take in total. A file is therefore read here first;
+a file with anything else in it, and anything that may be an error, is left to ``toml.py``. A test checks that both
+read the same. Opens no file.
 
 Decisions: fast-start.
 """
@@ -15,12 +15,12 @@ from .entries import Entry, Reading
 from .suggest import printable_path
 
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-"""What a part of a key holds that stands without quotes."""
+"""The characters of a part of a key that needs no quotes."""
 _WORDS = {"true": True, "false": False}
 
 
 def read_plain(text: str, path: str) -> Reading | None:
-    """The entries of a plain document; None for what is not plain."""
+    """The entries of a simple document; None if it is not simple."""
     try:
         found = _entries(text.removeprefix("\ufeff"), printable_path(path))
     except ValueError:
@@ -31,11 +31,11 @@ def read_plain(text: str, path: str) -> Reading | None:
 
 
 MOST_PARTS = 100
-"""A key with more parts is not plain: what is checked here for a part depends on all parts before it."""
+"""A key with more parts is not simple: the check of a part depends on all parts before it."""
 
 
 def _entries(text: str, shown: str) -> list[Entry]:
-    """The entries in the order of their tables' trees. Raises ValueError for what is not plain."""
+    """The entries in the order of their tables' trees. Raises ValueError for a document that is not simple."""
     headers: set[str] = set()
     above: set[str] = set()
     dotted: set[str] = set()

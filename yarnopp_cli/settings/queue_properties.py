@@ -1,7 +1,7 @@
 """Properties that name a queue: ``yarn.scheduler.capacity.<queue-path>.<key>``, YARN's own form.
 
-The names are as many as there are queues, so ``QueueSettings`` declares patterns: which keys there are, and what each
-takes. Here is what a whole set of them means. Nothing is raised: ``queue_tree`` answers with the problems it found.
+There are as many names as queues, so ``QueueSettings`` declares patterns: the keys, and their values. This module
+makes the tree of queues from all these properties. No exception is raised: ``queue_tree`` returns the problems.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SUM_TOLERANCE = 0.01
 
 
 _TEXTS = ("children", "submitters", "administrators", "submitter_priorities")
-"""What a queue's settings hold in another form than the text of the property."""
+"""The fields of a queue's settings whose form differs from the text of the property."""
 
 
 def _key(declared: Property) -> Property:
@@ -64,14 +64,14 @@ UNSUPPORTED: dict[str, str] = {
     "workflow-priority-mappings": "an application's priority is the one that it requests",
     "application": "an application that its queue refuses is refused, not the ResourceManager's start",
 }
-"""YARN's keys that mean nothing here, and why."""
+"""YARN's keys without a meaning here, and the reasons."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _PATH = re.compile(rf"{ROOT}(?:\.{_NAME.pattern})*", re.ASCII)
 
 
 class Problem(NamedTuple):
-    """A problem of the queues: the property to look at, and the message about it."""
+    """A problem of the queues: the property that causes it, and the message."""
 
     name: str
     message: str
@@ -99,7 +99,7 @@ def property_of(name: str) -> Property | None:
 
 
 def why_unsupported(name: str) -> str | None:
-    """Why a name of YARN's scheduler means nothing here; None if it is not one of those."""
+    """Why a name of YARN's scheduler has no meaning here; None for other names."""
     if not name.startswith(QUEUE_PREFIX):
         return None
     for part in name[len(QUEUE_PREFIX) :].split("."):
@@ -109,7 +109,7 @@ def why_unsupported(name: str) -> str | None:
 
 
 def nearest_name(name: str) -> str | None:
-    """The name that was probably meant: that queue's nearest key."""
+    """The name that was probably meant: the nearest key of the same queue."""
     if not name.startswith(QUEUE_PREFIX + ROOT + "."):
         return None
     path, _, key = name[len(QUEUE_PREFIX) :].rpartition(".")
@@ -118,10 +118,10 @@ def nearest_name(name: str) -> str | None:
 
 
 def strays_of(texts: Mapping[str, str], all_texts: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Those of ``texts``, properties by full name, that have no effect, and why: of queues that the lists in
-    ``all_texts`` do not name, and the only order of queues that there is."""
+    """The properties in ``texts`` that have no effect, and the reasons: they belong to queues that the lists in
+    ``all_texts`` do not name, or set the only order of queues."""
     known, found = {ROOT}, []
-    for path in (paths := [ROOT]):  # which grows meanwhile
+    for path in (paths := [ROOT]):  # The list grows meanwhile.
         below = all_texts.get(f"{QUEUE_PREFIX}{path}.queues", DEFAULT_QUEUE if path == ROOT else "")
         paths += {f"{path}.{name.strip()}" for name in below.split(",") if name.strip()} - known
         known.update(paths)
@@ -137,9 +137,9 @@ def strays_of(texts: Mapping[str, str], all_texts: Mapping[str, str]) -> list[tu
 
 
 def queue_tree(values: Mapping[str, Any]) -> tuple[QueueSettings, list[Problem]]:
-    """The queues that these properties (by full name) make, and everything that is wrong with them.
+    """The queues that these properties (by full name) make, and all their problems.
 
-    Where something is wrong the queues are the default ones.
+    If there is a problem, the queues are the default ones.
     """
     given: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
@@ -163,8 +163,8 @@ def queue_tree(values: Mapping[str, Any]) -> tuple[QueueSettings, list[Problem]]
 
 
 class _Tree:
-    """Queues in the making: what each path is ``given``, by key, and what is wrong with it. Without ``acls``, access
-    lists have no effect, and so no faults."""
+    """Builds the queues: the properties ``given`` for each path, by key, and their problems. Without ``acls``, access
+    lists have no effect, and so no problems."""
 
     def __init__(self, given: Mapping[str, Mapping[str, Any]], *, acls: bool) -> None:
         self.given = given
@@ -172,11 +172,12 @@ class _Tree:
         self.problems: list[Problem] = []
 
     def wrong(self, path: str, key: str, message: str, because: str, hint: str = "") -> None:
-        """Note what is wrong with one property of a queue."""
+        """Note a problem of one property of a queue."""
         self.problems.append(Problem(f"{QUEUE_PREFIX}{path}.{key}", message, because, hint))
 
     def queue(self, path: str, name: str, *, stopped: bool, spared: bool) -> QueueSettings:
-        """The queue of that path, with those below it; ``stopped`` and ``spared`` from preemption as its parent is."""
+        """The queue of this path, with the queues below it; ``stopped``, and ``spared`` from preemption, like its
+        parent."""
         mine = self.given.get(path, {})
         values = {key: mine.get(key, declared.default) for key, declared in KEYS.items()}
         if path == ROOT and "queues" not in mine:
@@ -216,7 +217,7 @@ class _Tree:
         return QueueSettings(name=name, path=path, **settings)
 
     def _names(self, path: str, text: str) -> list[str]:
-        """The names in a list of queues that can be used."""
+        """The valid names in a list of queues."""
         names = [word.strip() for word in text.split(",") if word.strip()]
         for child in names:
             if not _NAME.fullmatch(child) or names.count(child) > 1:
@@ -230,7 +231,7 @@ class _Tree:
         return [child for child in dict.fromkeys(names) if _NAME.fullmatch(child)]
 
     def _check_children(self, path: str, children: tuple[QueueSettings, ...]) -> None:
-        """The capacities below one parent are all there (a single one may be left out) and sum to 100."""
+        """Check that the capacities below one parent are set (a single one may be missing) and sum to 100."""
         without = [child.path for child in children if "capacity" not in self.given.get(child.path, {})]
         total = sum(child.capacity for child in children)
         if without and len(children) > 1:

@@ -1,6 +1,6 @@
 """The queues of guaranteed containers, as configured, and the properties of the scheduler as a whole.
 
-YARN's ``CapacitySchedulerConfiguration``. Plain data; ``queue_properties`` makes it of the properties of queues.
+YARN's ``CapacitySchedulerConfiguration``. Plain data; ``queue_properties`` makes it from the properties of queues.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     observe_only: bool = setting("yarn.resourcemanager.monitor.capacity.preemption.observe_only", False)
     """Notify masters of preemption, but kill nothing."""
     users_in_turn: bool = setting("yopp.resourcemanager.guaranteed-share.users-in-turn", True)
-    """Among applications of one priority, a queue serves those of the user first who holds the smallest part of the
-    cluster in it. With false, as in YARN, it serves the applications of all users in one order. So does a queue with a
-    minimum-user-limit-percent below 100, whose limits share it between users."""
+    """Among applications of one priority, a queue first serves the applications of the user who holds the smallest
+    part of the cluster in it. With false, as in YARN, it serves the applications of all users in one order. So does a
+    queue with a minimum-user-limit-percent below 100, whose limits share it between users."""
     shed_queued: bool = setting("yopp.resourcemanager.opportunistic-share.shed-queued", True)
     """When a user requests opportunistic containers and every queue is full, shed queued containers of users above
     their share: they end before they start, with exit status -108, and are requested again. With false, the user
@@ -90,10 +90,10 @@ def _of_queue(key: str, default: Any, **limits: Any) -> Any:
 
 
 class QueueSettings(Record, kw_only=True):
-    """One queue and those below it. ``capacity`` and ``maximum_capacity`` in percent of the parent.
+    """One queue and the queues below it. ``capacity`` and ``maximum_capacity`` in percent of the parent.
 
-    ``user_limit_factor`` below 0 is no bound; ``maximum_applications`` and ``maximum_am_resource_percent`` below 0
-    are the scheduler's. Lifetimes in seconds, below 1 for none. An ACL of None admits everybody.
+    ``user_limit_factor`` below 0 is no bound; ``maximum_applications`` and ``maximum_am_resource_percent`` below 0 are
+    the scheduler's. Lifetimes in seconds, below 1 for none. An ACL of None admits all users.
     """
 
     name: str
@@ -105,13 +105,13 @@ class QueueSettings(Record, kw_only=True):
     """The guaranteed capacity of the queue, in percent of its parent. The capacities of the queues below one parent
     sum to 100. On the cluster they are rounded to whole vcores and MB, so that no more is promised than exists."""
     maximum_capacity: float = _of_queue("maximum-capacity", 100.0, at_least=-1, at_most=100)
-    """How much the queue may take while others leave it idle, in percent of its parent; -1 for no bound."""
+    """The maximum of the queue while other queues leave resources idle, in percent of its parent; -1 for no bound."""
     user_limit_factor: float = _of_queue("user-limit-factor", 1.0, at_least=-1)
     """The limit of one user, as a multiple of the queue's capacity; -1 for no limit. With 1, a single user does not
     exceed the capacity, whatever the maximum is. A user may always run one container."""
     minimum_user_limit_percent: int = _of_queue("minimum-user-limit-percent", 100, at_least=1, at_most=100)
-    """While several users ask for containers, none is limited to less than this percentage of the queue: with 50
-    two share it evenly and a third waits; with 100 there is no such limit, and users take turns."""
+    """While several users ask for containers, none is limited to less than this percentage of the queue: with 50, two
+    users share it evenly and a third waits; with 100 there is no such limit, and users take turns."""
     maximum_applications: int = _of_queue("maximum-applications", -1, at_least=-1)
     """How many applications may be active in the queue; -1 for its capacity's share of
     yarn.scheduler.capacity.maximum-applications."""
@@ -121,7 +121,7 @@ class QueueSettings(Record, kw_only=True):
     """The share of the queue that application masters may take, from 0 to 1; -1 for
     yarn.scheduler.capacity.maximum-am-resource-percent."""
     state: str = _of_queue("state", "RUNNING", choices=("RUNNING", "STOPPED"))
-    """A STOPPED queue takes no new applications; those that it has continue. Queues below a stopped one are
+    """A STOPPED queue accepts no new applications; its present applications continue. Queues below a stopped one are
     stopped."""
     submitters: frozenset[str] | None = _of_queue("acl_submit_applications", frozenset())
     """The users who may submit, separated by commas, or *. A user who may submit to a parent may also submit below
@@ -135,10 +135,10 @@ class QueueSettings(Record, kw_only=True):
     """The priority of applications that name none (or 0)."""
     submitter_priorities: Mapping[str, tuple[int, int]] = _of_queue("acl_application_max_priority", {})
     """The priorities of applications that other users than the cluster's own submit over REST, in YARN's form:
-    `[user=ada max_priority=4 default_priority=1] [user=* max_priority=1]`. A higher one is lowered. A user whom neither
-    the queue nor one above it names has default-application-priority, and no more."""
+    `[user=ada max_priority=4 default_priority=1] [user=* max_priority=1]`. A higher priority is lowered. A user whom
+    neither the queue nor a queue above it names has at most default-application-priority."""
     maximum_application_lifetime: int = _of_queue("maximum-application-lifetime", -1)
-    """After how many seconds an application is killed whatever lifetime it asked for; below 1 for never."""
+    """After how many seconds an application is killed, whatever lifetime was requested; below 1 for never."""
     default_application_lifetime: int = _of_queue("default-application-lifetime", -1)
     """The lifetime in seconds of an application without its own; below 1 for unlimited."""
     disable_preemption: bool = _of_queue("disable_preemption", False)
@@ -158,11 +158,11 @@ DEFAULT_QUEUES = QueueSettings(
     submitters=None,
     administrators=None,
 )
-"""One queue that has everything."""
+"""One queue with the whole cluster."""
 
 
 def mappings_of(text: str) -> tuple[list[tuple[str, str]], str]:
-    """The pairs (user, queue) of ``queue-mappings``, and what is wrong with it ("" for nothing)."""
+    """The pairs (user, queue) of ``queue-mappings``, and its error ("" for none)."""
     pairs = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         kind, _, rest = word.partition(":")
@@ -176,8 +176,8 @@ def mappings_of(text: str) -> tuple[list[tuple[str, str]], str]:
 
 
 def priorities_of(text: str) -> tuple[dict[str, tuple[int, int]], str]:
-    """The default and the highest priority by user of ``acl_application_max_priority``, and what is wrong with it (""
-    for nothing). ``*`` alone, as in Hadoop's own file, names nobody."""
+    """The default and the highest priority by user of ``acl_application_max_priority``, and its error ("" for none).
+    ``*`` alone, as in Hadoop's own file, names nobody."""
     found = {}
     for entry in re.findall(r"[^\[\]\s,][^\[\]]*", "" if text.strip() == "*" else text):
         words = dict(word.partition("=")[::2] for word in entry.split())
@@ -189,7 +189,7 @@ def priorities_of(text: str) -> tuple[dict[str, tuple[int, int]], str]:
 
 
 def weights_of(text: str) -> tuple[dict[str, float], str]:
-    """The weights by user of ``user-weights``, and what is wrong with it ("" for nothing)."""
+    """The weights by user of ``user-weights``, and its error ("" for none)."""
     weights = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
         user, _, number = word.partition("=")

@@ -10,14 +10,14 @@ from executor.light import Record
 
 
 class Refusal(Record):
-    """Why a property is refused, what to use instead, and the values without an effect, which are accepted."""
+    """The reason why a property is refused, its alternative, and the values without an effect, which are accepted."""
 
     because: str
     instead: str
     harmless: tuple[str, ...] = ()
 
     def stands(self, value: object) -> bool:
-        """Whether this value requests only what happens anyway."""
+        """Whether this value has no effect, because it requests the behaviour that yopp has anyway."""
         text = str(value).strip().lower()
         return text in self.harmless
 
@@ -93,4 +93,4 @@ REFUSED: dict[str, Refusal] = {
     "yarn.nodemanager.elastic-memory-control.timeout-sec": Refusal(_ELASTIC, _ELASTIC_INSTEAD),
     "yarn.nodemanager.elastic-memory-control.oom-handler": Refusal(_ELASTIC, _ELASTIC_INSTEAD),
 }
-"""By name. None of them is declared as a property."""
+"""The refused properties, by name. None of them is declared as a property."""

@@ -1,7 +1,7 @@
 """Countable resource types beside memory and vcores: GPUs, licences, test boards (YARN's ``ResourceUtils``).
 
-``yarn.resource-types`` names them, and ``yarn.nodemanager.resource-type.<name>`` says how many a node has; there are as
-many of these properties as there are types. Plain data, and what is wrong with it; nothing is raised.
+``yarn.resource-types`` names them, and ``yarn.nodemanager.resource-type.<name>`` sets the amount of a node; there is
+one such property for each type. Plain data and its errors; no exception is raised.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .suggest import printable
 
 RESOURCE_TYPES = "yarn.resource-types"
 NODE_AMOUNT = "yarn.nodemanager.resource-type."
-"""What the names of the properties begin with that say how many of a type a node has."""
+"""The beginning of the names of the properties that set a node's amounts."""
 ALLOWED_GPUS = "yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices"
 DISCOVERY = "yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables"
 AUTO = "auto"
-"""Of ALLOWED_GPUS: all that are found."""
+"""The value of ALLOWED_GPUS for all GPUs that are found."""
 MOST = 1_000_000
-"""Of one type at one node."""
+"""The maximum amount of one type at one node."""
 
 _NAME = pattern(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*/)?[A-Za-z][A-Za-z0-9_.-]*", re.ASCII)
 _DEVICE = pattern(r"(?:0|[1-9][0-9]{0,3}):(?:0|[1-9][0-9]{0,3})", re.ASCII)
@@ -32,7 +32,7 @@ _AMOUNT = pattern(r"(?:([0-9]{1,5})=)?([0-9]{1,9})", re.ASCII)
 
 
 class ResourceTypeSettings(Record, kw_only=True):
-    """The pattern of the properties that say what a node has of each type."""
+    """The pattern of the properties that set a node's amount of each type."""
 
     amount: str = setting("yarn.nodemanager.resource-type.<name>", "")
     """How many of a resource type of yarn.resource-types a node has, a whole number: one for all nodes of this host, or
@@ -40,17 +40,17 @@ class ResourceTypeSettings(Record, kw_only=True):
 
 
 PATTERN: Property = properties_of(ResourceTypeSettings)[0]
-"""The declaration of each of these properties, but for its name."""
+"""The declaration of each of these properties, except its name."""
 
 
 def property_of(name: str) -> Property | None:
-    """The declaration of the property of one type; None if the name is none of these."""
+    """The declaration of the property of one type; None for other names."""
     of = name.removeprefix(NODE_AMOUNT)
     return replace(PATTERN, name=name) if of != name and not wrong_name(of) else None
 
 
 def declaration_of(name: str) -> str:
-    """The property that gives a node some of a type, with what it says. A mere number of GPUs identifies none, so that
+    """The property that gives a node some of a type, and its meaning. A number of GPUs alone identifies no GPU, so
     containers would not learn which ones they have."""
     return (
         f"{ALLOWED_GPUS} which GPUs a node has" if name == GPU else f"{NODE_AMOUNT}{name} how many a node has"
@@ -73,7 +73,7 @@ def type_names(text: str) -> tuple[str, ...]:
 
 
 def amounts_of_node(values: Mapping[str, Any], port: int) -> Others:
-    """The amounts of the node with that port, by the values of all properties."""
+    """The amounts of the node with this port, from the values of all properties."""
     amounts = {}
     for name in type_names(str(values.get(RESOURCE_TYPES, ""))):
         by_port = _amounts(str(values.get(NODE_AMOUNT + name, "")))
@@ -96,7 +96,7 @@ def gpu_devices(text: str) -> tuple[str, ...]:
 
 
 def _amounts(text: str) -> dict[int | None, int]:
-    """Port -> amount, None for all others. Raises ValueError that says what is wrong."""
+    """Port -> amount, None for all other nodes. Raises ValueError, which describes the error."""
     amounts: dict[int | None, int] = {}
     for entry in text.replace(",", " ").split():
         found = _AMOUNT.fullmatch(entry)
@@ -110,12 +110,12 @@ def _amounts(text: str) -> dict[int | None, int]:
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, harmless to a terminal."""
+    """A text in quotes, safe for a terminal."""
     return f"'{printable(text)}'"
 
 
 def faults(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The faults of these properties: (name, what, what to type)."""
+    """The faults of these properties: (name, message, hint)."""
     found: list[tuple[str, str, str]] = []
     known = type_names(str(values.get(RESOURCE_TYPES, "")))
     for name in known:

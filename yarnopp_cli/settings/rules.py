@@ -1,6 +1,6 @@
-"""What no single property can tell: values that contradict each other, and features that this version lacks.
+"""Rules about several properties: contradictory values, and features that this version lacks.
 
-Pure: it is given values and where each came from, and answers with errors and warnings; it raises nothing.
+Pure: it gets values and their origins, and returns errors and warnings; it raises no exception.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .suggest import printable
 from .values import Value, to_text
 
 DEFAULT = "default"
-"""The origin of a value that nobody gave."""
+"""The origin of a value that was not set."""
 
 OPPORTUNISTIC = "yarn.resourcemanager.opportunistic-container-allocation.enabled"
 QUEUE_LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"
@@ -31,9 +31,10 @@ RM_ADDRESS = "yarn.resourcemanager.address"
 AMRM_PROXY = "yarn.nodemanager.amrmproxy.address"
 _RM_PAGES, _NM_PAGES = "yarn.resourcemanager.webapp.address", "yarn.nodemanager.webapp.address"
 ADDRESSES = frozenset({RM_ADDRESS, SCHEDULER_ADDRESS, _RM_PAGES, _NM_PAGES})
-"""In a Hadoop site file, these hold if they are on this host; else they tell where that cluster's daemons are."""
+"""Addresses in a Hadoop site file: they apply if they are on this host; else they are addresses of that cluster's
+daemons."""
 HOST_NAMES = {"yarn.resourcemanager.hostname": "0.0.0.0", "yarn.nodemanager.hostname": "0.0.0.0"}
-"""Hadoop's variables in these, with their defaults."""
+"""Hadoop's variables in these addresses, with their defaults."""
 LOOPBACK_NAMES = (
     "localhost",
     "localhost.localdomain",
@@ -42,12 +43,14 @@ LOOPBACK_NAMES = (
     "ip6-localhost",
     "ip6-loopback",
 )
-"""The names by which /etc/hosts of a distribution calls the loopback addresses."""
+"""The names of the loopback addresses in the /etc/hosts of distributions."""
 
 
 def why_not_here(name: str, value: object, amrm_proxy: object, own_name: str) -> str:
-    """Why an address of a Hadoop site file has no effect; "" if it has one. The scheduler's has one if it is the port
-    of ``amrm_proxy`` on this host: that is YARN's way to send a client to the AMRMProxy. ``own_name`` is this host's.
+    """Why an address in a Hadoop site file has no effect; "" if it has one.
+
+    The scheduler's address has an effect if it is the port of ``amrm_proxy`` on this host: this is YARN's way to send
+    a client to the AMRMProxy. ``own_name`` is the name of this host.
     """
     host, _, port = str(value).strip().rpartition(":")
     here = host in ("localhost", "[::1]") or host.startswith("127.")
@@ -75,7 +78,7 @@ class Values(Record):
         return float(self.values[name])
 
     def given(self, name: str) -> bool:
-        """Whether it is set, to any value."""
+        """Whether the property is set, to any value."""
         return self.origins.get(name, DEFAULT) != DEFAULT
 
     def shown(self, name: str) -> str:
@@ -84,7 +87,7 @@ class Values(Record):
 
 
 def _error(values: Values, message: str, *names: str, hint: str) -> InvalidPropertyError:
-    # The place shown in front is that of the property that a person set last: the one to look at first.
+    # The place in front is the place of the property that was set last: it is the first to examine.
     places = [values.origins[name] for name in names if values.given(name)]
     where = f"{places[-1]}: " if places else ""
     because = " and ".join(values.shown(name) for name in names)
@@ -106,8 +109,8 @@ def _distributed_without_opportunistic(values: Values) -> InvalidPropertyError |
 def _at_most(
     low: str, high: str, *, unless: float | None = None, below: str = ""
 ) -> Callable[[Values], InvalidPropertyError | None]:
-    """A rule: the value of ``low`` is no more than that of ``high``; with ``below`` less, else what this says happens.
-    Where high is ``unless`` nothing is said."""
+    """A rule: the value of ``low`` is at most the value of ``high``; with ``below``, it is less, and ``below`` names
+    the consequence. If ``high`` has the value ``unless``, the rule does not apply."""
 
     def rule(values: Values) -> InvalidPropertyError | None:
         least, bound = values.number(low), values.number(high)
@@ -124,7 +127,7 @@ LABELS = "yopp.nodemanager.node-labels"
 
 
 def _per_node(name: str, *, prefix: str = "") -> Callable[[Values], InvalidPropertyError | None]:
-    """A rule: the value is one for all nodes or one for each, and each begins with ``prefix``."""
+    """A rule: the property has one value for all nodes or one for each, and each value begins with ``prefix``."""
 
     def rule(values: Values) -> InvalidPropertyError | None:
         try:
@@ -147,7 +150,7 @@ WINDOW = "yopp.nodemanager.opportunistic.window"
 def _a_window(values: Values) -> InvalidPropertyError | None:
     if not values.values[WINDOW]:
         return None
-    from executor import windows  # which imports datetime, in a millisecond
+    from executor import windows  # It imports datetime, which takes a millisecond.
 
     try:
         windows.parse(str(values.values[WINDOW]))
@@ -172,13 +175,13 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
     _a_window,
     _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.scheduler.maximum-allocation-mb"),
     _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.scheduler.maximum-allocation-vcores"),
-    # YARN's RM turns such a node away when it registers.
+    # YARN's RM refuses the registration of such a node.
     _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.nodemanager.resource.memory-mb", unless=-1),
     _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.nodemanager.resource.cpu-vcores", unless=-1),
     _at_most(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms",
         "yarn.nm.liveness-monitor.expiry-interval-ms",
-        below="every node would be lost between two of its heartbeats",
+        below="every node would be lost between two heartbeats",
     ),
     _at_most(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-min-ms",
@@ -193,7 +196,7 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
 
 
 def contradictions(values: Values) -> list[ConfigurationError]:
-    """Values that cannot hold together, one error for each, in the order of the rules."""
+    """The contradictory values, one error for each, in the order of the rules."""
     found: list[ConfigurationError] = [error for rule in _RULES if (error := rule(values)) is not None]
     return found + _resource_types(values) + _queues(values)
 
@@ -227,7 +230,7 @@ def _queues(values: Values) -> list[ConfigurationError]:
 
 
 def doubts(values: Values) -> list[str]:
-    """The settings that are allowed and can hardly be meant, a sentence each."""
+    """The settings that are allowed but probably not intended, a sentence each."""
     found = []
     if values.given(QUEUE_LENGTH) and values.number(QUEUE_LENGTH) > 0 and not values.values[OPPORTUNISTIC]:
         found.append(

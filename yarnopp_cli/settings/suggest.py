@@ -1,4 +1,4 @@
-"""The nearest declared name to one that nobody declared, and text made fit to stand in a message."""
+"""The nearest declared name to an undeclared one, and text that is safe to print in a message."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from collections.abc import Iterable
 LONGEST_SHOWN = 80
 _LONGEST_COMPARED = 200
 LIKE = 0.6
-"""difflib's ratio from which on what differs of two names is taken for a slip."""
+"""The least similarity, by difflib, of two names whose difference counts as a misspelling."""
 
 
 def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.7) -> str | None:
-    """The declared name most like ``name``, or None where none is near. ``cutoff`` is difflib's ratio, 0 to
-    1."""
-    import difflib  # 5 ms that only a mistake costs
+    """The declared name most like ``name``, or None if no name is near. ``cutoff`` is difflib's ratio, 0 to 1."""
+    import difflib  # 5 ms, needed only for an error.
 
     if len(name) > _LONGEST_COMPARED:
         return None
     known = list(names)
-    # YARN's names differ in case nowhere, people's do.
+    # Names of YARN have one spelling in upper and lower case; users' names may differ.
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
     if found and is_like(name.lower(), found[0].lower()):
         return found[0]
-    # A right last part under a wrong head ("nodemanager.resource.memory-mb") is far by ratio and near to a
+    # A correct last part after a wrong beginning ("nodemanager.resource.memory-mb") is far by ratio, but near for a
     # reader.
     tail = name.lower().rsplit(".", 2)[-2:]
     same = [candidate for candidate in known if candidate.split(".")[-len(tail) :] == tail]
@@ -30,7 +29,7 @@ def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.7) -> str | No
 
 
 def is_like(name: str, other: str) -> bool:
-    """Whether two names are like each other also without the leading parts that they share: these say nothing."""
+    """Whether two names are also similar without their common leading parts, which do not distinguish them."""
     import difflib
 
     one, two = name.split("."), other.split(".")
@@ -40,7 +39,7 @@ def is_like(name: str, other: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """``text`` in one line that cannot move a terminal's cursor; what cannot be shown is escaped, and it is
+    """``text`` in one line that cannot move a terminal's cursor: unprintable characters are escaped, and long text is
     cut."""
     shown = printable_path(text[: LONGEST_SHOWN + 1])
     return shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "…"

@@ -1,8 +1,8 @@
-"""A TOML document as entries: dotted keys, quoted names and sections all flatten to YARN's names.
+"""A TOML document as entries: dotted keys, quoted names and sections become YARN's names.
 
-tomli gives values without lines, so ``outline`` reads the document a second time for where each key and value
-stands. It is asked only about documents that tomli has accepted, and judges nothing: what it cannot follow it leaves
-out, and a message then names the file without a line.
+tomli reports no lines, so ``outline`` reads the document a second time for the lines of keys and values. It reads only
+documents that tomli has accepted, and judges nothing: it leaves out any part that it cannot follow, and a message then
+names the file without a line.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)\s*$
 
 
 def read_toml(text: str, path: str) -> Reading:
-    """The entries of a TOML document. Its mistakes are in the reading, with line and column; nothing is
-    raised."""
+    """The entries of a TOML document. Errors are part of the reading, with line and column; no exception is raised."""
     shown = printable_path(path)
     text = text.removeprefix("\ufeff")
     try:
@@ -30,7 +29,7 @@ def read_toml(text: str, path: str) -> Reading:
     except (
         ValueError,
         RecursionError,
-    ) as error:  # tomli's own error is a ValueError, as is int()'s of 5000 digits
+    ) as error:  # tomli's own error is a ValueError, and so is the error of int() for 5000 digits.
         return Reading(_syntax_error(error, text, shown))
     reading = Reading()
     lines = lines_of_keys(text)
@@ -65,7 +64,7 @@ def _flat(table: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:
 
 
 def _places(lines: dict[str, list[int]], name: str) -> list[int]:
-    # Keys inside an inline table have no line of their own here: that of the table's key is shown.
+    # Keys inside an inline table have no own line here: the line of the table's key is used.
     while name:
         if name in lines:
             return lines[name]
@@ -81,7 +80,7 @@ def _syntax_error(error: Exception, text: str, shown: str) -> ConfigurationError
         return ConfigurationError(
             f"{shown}: not a TOML document", because="it is nested too deeply", hint=hint
         )
-    if place is None:  # int() of more digits than Python reads
+    if place is None:  # int() of more digits than Python reads.
         return ConfigurationError(
             f"{shown}: not a TOML document", because="it contains a number that is too large", hint=hint
         )
@@ -94,7 +93,7 @@ def _syntax_error(error: Exception, text: str, shown: str) -> ConfigurationError
     return ConfigurationError(f"{where}: not a TOML document", because=because, hint=hint)
 
 
-# -- where keys and values stand ----------------------------------------------------------------------
+# -- lines of keys and values -------------------------------------------------------------------------
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _KEY = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
@@ -113,8 +112,8 @@ _TOKEN = re.compile(
 
 
 class Outlined(NamedTuple):
-    """One key or section header: its dotted name, its line (from 1), and where in the text its value begins and
-    ends; for a header that is where its line ends, and ``ends`` is where what belongs to it may be put first."""
+    """One key or section header: its dotted name, its line (from 1), and the positions in the text where its value
+    begins and ends; for a header, where its line ends, and ``ends`` is the first position for its content."""
 
     name: str
     line: int
@@ -124,8 +123,7 @@ class Outlined(NamedTuple):
 
 
 def lines_of_keys(text: str) -> dict[str, list[int]]:
-    """Lines (from 1) at which each key or section stands, by its dotted name; two spellings of one name share
-    it."""
+    """The lines (from 1) of each key or section, by its dotted name; two spellings of one name share it."""
     lines: dict[str, list[int]] = {}
     for one in outline(text):
         lines.setdefault(one.name, []).append(one.line)
@@ -133,7 +131,7 @@ def lines_of_keys(text: str) -> dict[str, list[int]]:
 
 
 def outline(text: str) -> Iterator[Outlined]:
-    """Every key and section header, in their order."""
+    """Every key and section header, in order."""
     section: tuple[str, ...] = ()
     position, line, counted = 0, 1, 0
     while True:
@@ -158,7 +156,7 @@ def _parts(key: str) -> tuple[str, ...]:
         if part[0] == "'":
             part = part[1:-1]
         elif part[0] == '"':
-            # tomli knows the escapes
+            # tomli resolves the escapes.
             part = next(iter(tomli.loads(f"{part} = 0"))) if "\\" in part else part[1:-1]
         parts.append(part)
     return tuple(parts)

@@ -1,11 +1,11 @@
-"""From what a file or a ``-D`` says to a property's value, or a sentence that says what was expected.
+"""Converts the texts of a file or a ``-D`` to the values of properties, or raises a sentence with the expected values.
 
-A text is read as Hadoop's ``Configuration`` reads the text of an XML element: blanks around it do not count,
-numbers may be hexadecimal, and a float may carry Java's ``f`` ("1.0f", as YARN's own document writes it).
+A text is read as Hadoop's ``Configuration`` reads the text of an XML element: blanks around it are ignored, numbers
+may be hexadecimal, and a float may have Java's suffix ``f`` ("1.0f", as in YARN's own document).
 
-``${variable}`` in it is replaced as Hadoop does it: a variable is another property, ``yopp.state-dir``, ``user.name``,
-``user.home``, or ``env.NAME`` (with ``${env.NAME-default}`` and ``${env.NAME:-default}``). Hadoop leaves what it cannot
-resolve as it stands, and a directory called "${hadoop.tmp.dir}" appears; here that is refused.
+``${variable}`` is replaced as in Hadoop: a variable is another property, ``yopp.state-dir``, ``user.name``,
+``user.home``, or ``env.NAME`` (with ``${env.NAME-default}`` and ``${env.NAME:-default}``). Hadoop leaves an unresolved
+variable in the value, which creates a directory named "${hadoop.tmp.dir}"; here it is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .suggest import printable
 Value: TypeAlias = int | float | bool | str
 
 LARGEST_NUMBER = 2**31 - 1
-"""Java's int: what YARN itself could hold. Milliseconds up to it are 24 days."""
+"""Java's int, the largest number in YARN. In milliseconds it is 24 days."""
 
 _WHOLE = pattern(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})", re.ASCII)
 _NUMBER = pattern(
@@ -34,11 +34,11 @@ _TOML_TYPES = {bool: "a boolean", int: "a whole number", float: "a number", str:
 
 
 class Refused(ValueError):
-    """A value that its property cannot take; the message says what was expected."""
+    """A value that its property cannot take; the message names the expected values."""
 
 
 def from_text(declared: Property, text: str) -> Value:
-    """The value that ``text`` means for this property. Raises Refused."""
+    """The value of ``text`` for this property. Raises Refused."""
     stripped = text.strip()
     if declared.type is bool:
         lowered = stripped.lower()
@@ -57,8 +57,7 @@ def from_text(declared: Property, text: str) -> Value:
 
 
 def from_toml(declared: Property, value: Any) -> Value:
-    """The value of a TOML scalar for this property; texts count as ``from_text`` reads them. Raises
-    Refused."""
+    """The value of a TOML scalar for this property; a text is read as in ``from_text``. Raises Refused."""
     if isinstance(value, str):
         return from_text(declared, value)
     if declared.type is bool and isinstance(value, bool):
@@ -66,11 +65,11 @@ def from_toml(declared: Property, value: Any) -> Value:
     if declared.type is int and isinstance(value, int) and not isinstance(value, bool):
         return _bounded(declared, value)
     if declared.type is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if isinstance(value, int) and abs(value) > LARGEST_NUMBER:  # float() of it may overflow
+        if isinstance(value, int) and abs(value) > LARGEST_NUMBER:  # float() of it may overflow.
             raise Refused(f"expected {expected(declared)}, found a number beyond {LARGEST_NUMBER}")
         return _bounded(declared, float(value))
     if type(value) is int and declared.name.startswith(NODE_AMOUNT):
-        return from_text(declared, str(value))  # one amount for all nodes, where a text may have one for each
+        return from_text(declared, str(value))  # One amount for all nodes; a text may have one for each.
     found = _TOML_TYPES.get(type(value), "a date or time")
     raise Refused(f"expected {expected(declared)}, found {found}")
 
@@ -97,14 +96,14 @@ def expected(declared: Property) -> str:
 
 
 def to_text(value: Value) -> str:
-    """A value as a file or a ``-D`` would give it: what ``from_text`` reads back to the same value."""
+    """A value in the form of a file or a ``-D``: ``from_text`` reads it back to the same value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, harmless to a terminal."""
+    """A text in quotes, safe for a terminal."""
     return f'"{printable(text)}"'
 
 
@@ -152,14 +151,14 @@ def _may_be_empty(declared: Property) -> bool:
 
 def _is_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
-    # len: int() of thousands of digits is refused by Python itself
+    # The length is checked first: Python refuses int() of thousands of digits.
     return bool(host) and port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
 
 
 # -- variables in texts --------------------------------------------------------------------------------
 
 MAX_SUBSTITUTIONS = 20
-"""Hadoop's bound for one value."""
+"""Hadoop's limit for one value."""
 
 _LONGEST = 65536
 _VARIABLE = pattern(r"\$\{([^\}\$\s]+)\}")
@@ -167,11 +166,11 @@ _ENVIRONMENT = pattern(r"env\.([^:\-]+)(?:(:?-)(.*))?", re.DOTALL)
 
 
 class ExpansionError(ValueError):
-    """A variable is not defined, or defines itself; the message says which."""
+    """A variable is not defined, or defines itself; the message names the variable."""
 
 
 def expand(text: str, lookup: Callable[[str], str | None]) -> str:
-    """``text`` with its variables replaced. ``lookup`` gives a variable's own text, None where there is none.
+    """``text`` with its variables replaced. ``lookup`` returns the text of a variable, None if there is none.
 
     Raises ExpansionError.
     """

@@ -1,8 +1,7 @@
 """Hadoop's ``yarn-site.xml`` and ``mapred-site.xml`` as entries.
 
-Read with expat directly: it knows the line of every element, and costs a tenth of ElementTree to import. A
-DOCTYPE is refused, so no entity of a file's own making is ever expanded; ``xi:include`` is refused rather
-than passed over."""
+Read with expat directly: it knows the line of every element, and costs a tenth of ElementTree to import. A DOCTYPE is
+refused, so that no entity declared in the file is ever expanded; ``xi:include`` is refused, not ignored."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class _SiteReader:
         self.parser.StartDoctypeDeclHandler = self._doctype
 
     def _refused(self, because: str, hint: str = "", line: int = 0) -> ConfigurationError:
-        """The document is well-formed and still not a site file."""
+        """The document is well-formed, but not a site file."""
         where = f"{self._shown}:{line or self.parser.CurrentLineNumber}"
         return ConfigurationError(f"{where}: not a site file", because=because, hint=hint)
 
@@ -68,7 +67,7 @@ class _SiteReader:
             raise self._refused("a <property> has no <name>", line=self._line)
         origin = f"{self._shown}:{self._line}"
         if "value" not in self._fields:
-            # Hadoop passes such a property over, in silence.
+            # Hadoop ignores such a property without a message.
             self.reading.warnings.append(f"{origin}: {printable_path(name)} has no <value> and is ignored")
             return
         if name in self._first:
@@ -83,8 +82,7 @@ class _SiteReader:
 
 
 def read_xml(content: bytes, path: str) -> Reading:
-    """The entries of a Hadoop site file. Its mistakes are in the reading, with their line; nothing is
-    raised."""
+    """The entries of a Hadoop site file. Errors are part of the reading, with their line; no exception is raised."""
     shown = printable_path(path)
     reader = _SiteReader(shown)
     try:
@@ -100,7 +98,7 @@ def read_xml(content: bytes, path: str) -> Reading:
     except (
         ValueError,
         LookupError,
-    ) as error:  # an encoding that Python's codecs do not know, or cannot use here
+    ) as error:  # An encoding that Python's codecs do not know, or cannot use here.
         problem = ConfigurationError(
             f"{shown}: not an XML document", because=printable_path(str(error)), hint="save it in UTF-8"
         )
