@@ -265,7 +265,7 @@ def test_who_hangs_up_calls_no_daemon(tmp_path: Path, uid: int, how: str, early:
             assert [one for one in world.events if isinstance(one, CallReceived)] == []
             if how == "half" and early:
                 answer = await asyncio.to_thread(stranger.answer)
-                assert "own user only" in answer and "is not known" in answer
+                assert "own user only" in answer and "is unknown" in answer
             else:
                 await asyncio.to_thread(stranger.answer)
 
