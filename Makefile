@@ -4,6 +4,6 @@ test: ; ./test.sh
 pure: ; ./test.sh pure
 lint: ; scripts/venv.sh dev && .venv/bin/ruff check . && .venv/bin/ruff format --check .
 types: ; scripts/venv.sh dev && .venv/bin/mypy --strict -p executor -p yarnopp_cli
-man: ; scripts/venv.sh dev && .venv/bin/python -m yarnopp_cli.manual && .venv/bin/python -m tests.index
+man: ; scripts/venv.sh dev && .venv/bin/python -m yarnopp_cli.manual && .venv/bin/python -m tests.documents
 demo: ; ./yopp.sh pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100
 ci: ; bash .ci/run

@@ -1,4 +1,5 @@
-"""Runs a machine: an inbox, a clock, the order of its commands, and the report of a crash.
+"""Runs a machine: an inbox, a clock, the order of its commands, and the report of a crash (YARN's
+``AsyncDispatcher``).
 
 It knows neither containers nor how its owner waits: ``driver.py`` waits with asyncio, a loop over ``poll``
 asks for ``next_deadline``. An exception of a machine is a bug: the last events are written to a file, and the

@@ -1,4 +1,4 @@
-"""One container at its node: its state, its transition table, and its history.
+"""One container at its node: its state, its transition table, and its history (YARN's ``ContainerImpl``).
 
 Both commands to a container and events from it cause transitions. The module knows no other containers;
 ``scheduler.py`` decides which containers run and which wait.

@@ -1,4 +1,4 @@
-"""CPU and memory pressure of the machine. Pure; it knows no containers.
+"""CPU and memory pressure of the machine (YARN's ``CGroupElasticMemoryController``). Pure; it knows no containers.
 
 ``CpuPressure`` computes how many cores opportunistic containers must give up, and when they may resume;
 ``MemoryPressure``, whether memory is short. Both get each measurement with its time, and have hysteresis: pressure

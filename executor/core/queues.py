@@ -1,4 +1,4 @@
-"""The queues of one node: their order, the next container to start, and admission.
+"""The queues of one node: their order, the next container to start, and admission (YARN-5886).
 
 Guaranteed containers queue first in, first out. An opportunistic container may be overtaken by later ones that fit
 where it does not, or that the order (YARN-5886) prefers, within bounds of number and time; a bound of 0 is YARN's

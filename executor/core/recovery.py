@@ -1,4 +1,5 @@
-"""Compares records with the processes found after a crash, and decides what follows. Pure.
+"""Compares records with the processes found after a crash, and decides what follows (YARN's ``NMStateStoreService``).
+Pure.
 
 The restarted daemon reads its records, checks the processes they name, and posts a ContainerRecovered for each. The
 scheduler calls ``standing`` and ``restore``. A record is the intention, the processes are the fact. If they differ,

@@ -1,4 +1,5 @@
-"""Performs the commands of a ContainerScheduler on this host, and posts the resulting events.
+"""Performs the commands of a ContainerScheduler on this host, and posts the resulting events (YARN's
+``LinuxContainerExecutor``).
 
 Everything here runs on one asyncio loop; work that blocks for more than about a millisecond runs in a worker thread
 that touches no state. Nothing is decided here: ``executor.core`` decides which containers run, pause or end.

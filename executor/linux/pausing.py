@@ -1,4 +1,5 @@
-"""Pauses and resumes containers, by the freezer or by signals, and posts when that is done.
+"""Pauses and resumes containers, by the freezer or by signals, and posts when that is done (YARN's
+``ContainerLaunch``).
 
 Signals are SIGSTOP and SIGCONT, process by process. A running process may fork while the list is read, so the
 list is read again until it shows no process that is new or running. ``executor.core`` decides which

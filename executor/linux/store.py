@@ -1,4 +1,5 @@
-"""The records of containers, by which the next run of this node finds them: one journal for all.
+"""The records of containers, by which the next run of this node finds them: one journal for all (YARN's
+``NMLeveldbStateStoreService``).
 
 A line of the journal is a whole record, the changes to one, or a note that one is forgotten. Lines of the
 same container are numbered, so a lost line is noticed. The lines of forgotten containers and of earlier

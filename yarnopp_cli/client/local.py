@@ -1,5 +1,5 @@
 """The client of this host's cluster: one method per call, and containers with the current figures
-of their nodes.
+of their nodes (YARN's ``YarnClientImpl``).
 
 It uses neither asyncio nor msgspec: a call costs a connect and one line each way. The nodes' protocol is
 imported with the first call to a node (creating its messages takes milliseconds). The client never starts or

@@ -1,4 +1,5 @@
-"""Follows a job whose master the ResourceManager hosts: one connection, signals, an observer. It decides nothing.
+"""Follows a job whose master the ResourceManager hosts: one connection, signals, an observer (distributedshell's
+``Client``). It decides nothing.
 
 If the connection is lost, the follower tries for a while to reach the RM again, and continues where it was:
 the RM ends an attached job whose client does not return.

@@ -1,4 +1,5 @@
-"""JobMaster: the machine that drives every job of ``yopp run``, ``yopp dshell`` and ``yopp pi``.
+"""JobMaster: the machine that drives every job of ``yopp run``, ``yopp dshell`` and ``yopp pi`` (distributedshell's
+``ApplicationMaster``).
 
 It requests a container for each task of a phase, starts granted containers, follows their ends, retries
 failed tasks as far as their phase allows, and requests preempted, shed, refused or lost containers again

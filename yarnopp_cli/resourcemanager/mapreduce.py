@@ -1,4 +1,5 @@
-"""The containers of each task of a MapReduce job, as its master reports them, and their outcome."""
+"""The containers of each task of a MapReduce job, as its master reports them, and their outcome (YARN's
+``AMWebServices`` and ``HsWebServices``)."""
 
 from __future__ import annotations
 

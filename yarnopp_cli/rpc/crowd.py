@@ -1,4 +1,5 @@
-"""Limits on the connections of a daemon's server: their number, how long they may be idle, and their memory.
+"""Limits on the connections of a daemon's server: their number, how long they may be idle, and their memory (Hadoop's
+``Server.ConnectionManager``).
 
 They follow Hadoop where it has such rules (``org.apache.hadoop.ipc.Server.ConnectionManager``): idle connections are
 closed only if there are many, since a caller of our own may be silent for an hour. A caller whose user the kernel does

@@ -1,4 +1,4 @@
-"""``yopp top``: the app, its screens, and its keys."""
+"""``yopp top``: the app, its screens, and its keys (YARN's ``TopCLI``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A NodeManager's REST API: YARN's resources below ``/ws/v1/node``, ``/metrics`` and ``/jmx``."""
+"""A NodeManager's REST API: YARN's resources below ``/ws/v1/node``, ``/metrics`` and ``/jmx`` (``NMWebServices``)."""
 
 from __future__ import annotations
 

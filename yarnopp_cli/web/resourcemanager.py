@@ -1,4 +1,5 @@
-"""The ResourceManager's REST API: YARN's resources below ``/ws/v1/cluster``, its proxy, ``/metrics`` and ``/jmx``."""
+"""The ResourceManager's REST API: YARN's resources below ``/ws/v1/cluster``, its proxy, ``/metrics`` and ``/jmx``
+(``RMWebServices``)."""
 
 from __future__ import annotations
 

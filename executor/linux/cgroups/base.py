@@ -1,4 +1,4 @@
-"""The interface of all cgroup drivers, and what v1 and v2 share.
+"""The interface of all cgroup drivers, and what v1 and v2 share (YARN's ``CGroupsHandler``).
 
 Methods that may block (``freeze``, ``reclaim``, ``kill``, ``remove``) are for a worker thread; the others
 return in well under a millisecond.

@@ -1,4 +1,4 @@
-"""Measures all containers and the host, once an interval, in one pass.
+"""Measures all containers and the host, once an interval, in one pass (YARN's ``ContainersMonitorImpl``).
 
 Reading a container's cgroup files takes about 0.1 ms; if a pass took long, the next one runs in a worker thread.
 While the host is watched for pressure, passes are more frequent, and the host is measured in more detail.

@@ -1,5 +1,5 @@
 """Rotates the output of running containers: old output goes to ``stdout.1``, and the program continues to
-write to ``stdout``.
+write to ``stdout`` (YARN's ``ContainerLogMonitor``).
 
 A container holds its file open for appending, so the file cannot be replaced. The copied part is cut off at the
 front (fallocate(2), FALLOC_FL_COLLAPSE_RANGE), which loses nothing. Where the file system does not support that, the

@@ -1,4 +1,4 @@
-"""The scheduler of guaranteed containers: which ask is next, and which node serves it.
+"""The scheduler of guaranteed containers: which ask is next, and which node serves it (YARN's ``CapacityScheduler``).
 
 Order and limits are the queues' (``queues``). It assigns containers whenever there is room, not only on heartbeats. It
 only decides; the caller grants. The cost of a round depends on requests and grants, not on the number of nodes or

@@ -1,4 +1,4 @@
-"""The ResourceManager's pages at YARN's addresses: /cluster, nodes, apps, one app, the scheduler."""
+"""The ResourceManager's pages at YARN's addresses: /cluster, nodes, apps, one app, the scheduler (``RmController``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages and the tests agree: each promise has its tests, each test exists, and the index is current."""
+"""The pages and the tests agree: each promise has its tests, each test exists, and generated documents are current."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.index import INDEX, NONE, TESTS, document, every_test, promises, resolved
+from tests.documents import GENERATED, NONE, ROOT, every_test, promises, resolved
 from tests.settings.test_yarn_names import NAMES
 from yarnopp_cli.settings.declarations import PROPERTIES
 
@@ -31,7 +31,7 @@ GAPS, YARNS_BUGS = "What is wrong in YARN 3.4.1 by its own code", "YARN's known 
 
 def page(name: str, heading: str = "") -> str:
     """A page, or its part below a heading of the second level."""
-    text = (TESTS.parent / name).read_text(encoding="utf-8")
+    text = (ROOT / name).read_text(encoding="utf-8")
     return text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0] if heading else text
 
 
@@ -87,5 +87,6 @@ def test_the_count_that_the_page_states_is_that_of_its_lines() -> None:
     assert count in " ".join(page(CONFORMANCE).split())
 
 
-def test_the_index_is_what_would_be_generated() -> None:
-    assert INDEX.read_text(encoding="utf-8") == document(), "run: make man"
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_document_is_what_would_be_generated(name: str) -> None:
+    assert (ROOT / name).read_text(encoding="utf-8") == GENERATED[name](), "run: make man"
