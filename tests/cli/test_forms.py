@@ -144,14 +144,10 @@ def test_two_forms_at_once_are_refused_by_every_command(
     pairs = [("--json", "-o", "tsv")]
     if "-q" in given:
         pairs += [("-q", "--json"), ("-q", "-o", "jsonl"), ("-q", "-o", "tsv"), ("-q", "-o", "wide")]
-    for name in (
-        "ending.stop_daemon",
-        "one_daemon.start_rm",
-        "one_daemon.start_nms",
-        "one_daemon.run_rm",
-        "one_daemon.run_nm",
-    ):
-        monkeypatch.setattr(f"yarnopp_cli.cluster.{name}", lambda *_, name=name, **__: pytest.fail(name))
+    for name in ("start", "become", "end"):
+        monkeypatch.setattr(
+            f"yarnopp_cli.cluster.lifecycle.{name}", lambda *_, name=name, **__: pytest.fail(name)
+        )
     rich.rm.asked.clear()
     for pair in pairs:
         ended = cli(*words, *pair, *named)

@@ -186,9 +186,9 @@ def test_a_short_command_imports_no_more_than_it_needs(words: str, run_dir: Path
 
 def test_a_job_that_starts_a_cluster_imports_little_more(run_dir: Path) -> None:
     program = (
-        "import sys\nfrom yarnopp_cli.cluster import starting\nfrom yarnopp_cli.cli.app import run\n"
-        "def begin(*_): raise starting.YoppError('not here', exit_code=69)\n"
-        "starting.Launch.begin = begin\n"
+        "import sys\nfrom yarnopp_cli.cluster import lifecycle\nfrom yarnopp_cli.cli.app import run\n"
+        "def begin(*_): raise lifecycle.YoppError('not here', exit_code=69)\n"
+        "lifecycle.Launch.begin = begin\n"
         "assert run(['run', '-q', 'true']) == 69\n"
         "print(*sys.modules)"
     )

@@ -22,9 +22,9 @@ FILES = [
         PACKAGE / name
         for name in (
             "client/local.py",
-            "cluster/starting.py",
-            "cluster/one_daemon.py",
-            "cluster/ending.py",
+            "cluster/launching.py",
+            "cluster/lifecycle.py",
+            "machine/life.py",
             "records/ids.py",
             "resourcemanager/container_updates.py",
             "nodemanager/service.py",

@@ -15,9 +15,9 @@ from unittest import mock
 import pytest
 
 from executor.linux.procfs import boot_id
-from yarnopp_cli.cluster.restarting import Outcome, start_again
+from yarnopp_cli.cluster.lifecycle import start_again
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.cluster.watched import has_died, write_watched
+from yarnopp_cli.cluster.state import has_died, write_watched
 from yarnopp_cli.daemons import process
 from yarnopp_cli.daemons.process import DaemonProcess, argument_parser, read_site
 from yarnopp_cli.errors import YoppError
@@ -128,10 +128,8 @@ def test_who_cannot_be_seen_is_neither_dead_nor_stopped_nor_cleared_away(
 def test_a_restart_that_has_to_wait_for_too_long_says_for_what(cluster: Cluster) -> None:
     run_dir = cluster.run_dir
     write_watched(run_dir, NM, Watched(1 << 22, 1, boot_id()))  # no process has that pid
-    with run_dir.lock():
-        answer = start_again(run_dir, NM, "rm", timeout=0.1)
-    assert answer.outcome is Outcome.FAILED
-    assert f"process {os.getpid()} has held" in answer.why
+    with run_dir.lock(), pytest.raises(YoppError, match=f"process {os.getpid()} has held"):
+        start_again(run_dir, NM, "rm", timeout=0.1)
 
 
 def test_a_daemon_without_a_site_says_so(cluster: Cluster) -> None:

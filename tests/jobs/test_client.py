@@ -12,9 +12,9 @@ import pytest
 from executor.linux.procfs import boot_id
 from executor.records import Resource
 from yarnopp_cli.cli.jobs.running import killed_at_once
-from yarnopp_cli.cluster import starting
+from yarnopp_cli.cluster import lifecycle
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.cluster.watched import forget_watched, write_watched
+from yarnopp_cli.cluster.state import forget_watched, write_watched
 from yarnopp_cli.errors import NoAnswerError, TimedOutError, YoppError
 from yarnopp_cli.jobs.client import ATTEMPTS, START_SECONDS, JobClient, why_no_node
 from yarnopp_cli.machine.restarts import Watched
@@ -122,7 +122,7 @@ def test_a_jobs_time_limit_bounds_the_start_of_its_cluster(
             pass
         raise YoppError("rm did not become ready", because="it has not reported")
 
-    monkeypatch.setattr(starting, "ensure_cluster", fails)
+    monkeypatch.setattr(lifecycle, "ensure_cluster", fails)
     run_dir = RunDir.of(str(tmp_path))
     client = JobClient(run_dir, load([], [], environ={}, state_dir=str(tmp_path)), [].append, limit)
     with pytest.raises(YoppError) as raised:

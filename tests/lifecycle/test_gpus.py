@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from yarnopp_cli.cluster.gpus import Claims, discovered, gpus_of_machine, with_gpus
-from yarnopp_cli.cluster.plan import PlannedNode
 from yarnopp_cli.errors import YoppError
+from yarnopp_cli.machine.life import PlannedNode
 from yarnopp_cli.settings.loading import load
 
 pytestmark = pytest.mark.pure

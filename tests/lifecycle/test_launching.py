@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from yarnopp_cli.cluster import launching
-from yarnopp_cli.cluster.launching import Launch, Order, daemon_environment, start_daemons
-from yarnopp_cli.cluster.processes import end_processes
+from yarnopp_cli.cluster.launching import Launch, Order, daemon_environment
+from yarnopp_cli.cluster.processes import ProcessId, end_processes
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.errors import EXIT_CONFIGURATION, EXIT_FAILURE, YoppError
 
@@ -28,6 +28,15 @@ def run_dir(tmp_path: Path) -> Iterator[RunDir]:
     finally:
         left = end_processes([daemon.process for daemon in made.daemons()], grace=5, force=True)
     assert not left
+
+
+def start_daemons(run_dir: RunDir, orders: list[Order], *, timeout: float) -> tuple[ProcessId, ...]:
+    """Start all, or none."""
+    launch = Launch(run_dir, orders, timeout=timeout)
+    with launch.undone_on_failure(locked=True):
+        launch.begin()
+        launch.finish()
+    return launch.processes
 
 
 def order(run_dir: RunDir, name: str, behaviour: str) -> Order:

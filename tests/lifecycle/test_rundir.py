@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.cluster.plan import forget_cluster, read_plan, running_configuration
 from yarnopp_cli.cluster.processes import ProcessId
 from yarnopp_cli.cluster.rundir import SUN_PATH_BYTES, RunDir
+from yarnopp_cli.cluster.state import forget_cluster, read_plan, running_configuration
 from yarnopp_cli.errors import EXIT_FAILURE, EXIT_NOT_PERMITTED, YoppError
 
 from ..strangers import NOBODY_UID

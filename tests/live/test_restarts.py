@@ -14,11 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from yarnopp_cli.cluster import starting
-from yarnopp_cli.cluster.plan import running_configuration
+from yarnopp_cli.cluster import lifecycle
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.cluster.watched import read_watched
+from yarnopp_cli.cluster.state import read_watched, running_configuration
 from yarnopp_cli.records.client_protocol import WaitForNodesRequest
 from yarnopp_cli.records.reports import STAY
 from yarnopp_cli.rpc.blocking import Connection
@@ -139,16 +138,16 @@ def test_a_node_that_dies_while_up_waits_for_it_is_restarted_meanwhile(
                 back(run_dir, "nm-45455")
             return super().call(request, **more)
 
-    monkeypatch.setattr(starting, "Connection", Deadly)
-    assert starting.ensure_cluster(configuration, run_dir, lifetime=STAY).info.nodes_running == 2
+    monkeypatch.setattr(lifecycle, "Connection", Deadly)
+    assert lifecycle.ensure_cluster(configuration, run_dir, lifetime=STAY).info.nodes_running == 2
 
 
 LOSING = f"""
 import signal, sys, time
 from pathlib import Path
-from yarnopp_cli.cluster import launching, starting
+from yarnopp_cli.cluster import launching, lifecycle
 from yarnopp_cli.cluster.launching import Launch
-from yarnopp_cli.cluster.plan import running_configuration
+from yarnopp_cli.cluster.state import running_configuration
 from yarnopp_cli.cluster.processes import wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.records.reports import STAY
@@ -196,7 +195,7 @@ def losing(launch, name=""):
 Launch.finish, launching._spawn = losing, before_the_node
 if sys.argv[2] == "late":
     Launch.begin, launching._spawn = node_first, after_the_node
-starting.ensure_cluster(running_configuration(run_dir), run_dir, lifetime=STAY)
+lifecycle.ensure_cluster(running_configuration(run_dir), run_dir, lifetime=STAY)
 """
 """Starts a cluster again, whose node cannot register before the RM is killed: one of the two is stopped from the moment
 at which the other begins. A "late" RM begins when the node has found that there is none."""

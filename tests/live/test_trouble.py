@@ -62,14 +62,17 @@ def test_daemons_that_were_stopped_hear_what_was_sent_before_they_judge(
 
 STARTER = """
 import sys
-from yarnopp_cli.cluster.launching import nodemanager, start_daemons
-from yarnopp_cli.cluster.plan import PlannedNode
+from yarnopp_cli.cluster.launching import Launch, daemon_order
+from yarnopp_cli.machine.life import Plan, PlannedNode
 from yarnopp_cli.cluster.rundir import RunDir
 run_dir = RunDir.of(sys.argv[1])
 with run_dir.lock():
     print("starts", flush=True)
     sys.stdin.readline()
-    start_daemons(run_dir, [nodemanager(run_dir, PlannedNode(45454, 1024, 2))], timeout=30)
+    plan = Plan((PlannedNode(45454, 1024, 2),))
+    launch = Launch(run_dir, [daemon_order(run_dir, "nm-45454", plan)], timeout=30)
+    launch.begin()
+    launch.finish()
 """
 
 

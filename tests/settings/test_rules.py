@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yarnopp_cli.cluster.starting import HOSTED_MASTERS, setting_differences
+from yarnopp_cli.cluster.reloading import HOSTED_MASTERS, setting_differences
 from yarnopp_cli.settings.rules import DISTRIBUTED, OPPORTUNISTIC, QUEUE_LENGTH, SCHEDULER_ADDRESS
 
 from .conftest import Load, Problems, Write

@@ -11,6 +11,7 @@ from executor.records import Resource
 
 from ..allocation.host_capacity import HostCapacity
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
+from ..machine.life import Wish as Wish
 from ..records.admin_protocol import SMALLEST_NODE_MB
 from ..settings.declarations import HardwareSettings, NodeManagerSettings
 from ..views.text import number_of
@@ -37,18 +38,6 @@ class Machine(Record):
     memory_mb: int
     cores: float
     because: tuple[str, ...] = ()
-
-
-class Wish(Record):
-    """The requested nodes; None leaves the choice to yopp. Sizes are per node.
-
-    ``configured`` means that the sizes come from the configuration and not from the command line.
-    """
-
-    nodes: int | None = None
-    memory_mb: int | None = None
-    vcores: int | None = None
-    configured: bool = False
 
 
 class CapacityPlan(Record):

@@ -20,8 +20,8 @@ from ..settings.resource_types import ALLOWED_GPUS, AUTO, DISCOVERY, gpu_devices
 if TYPE_CHECKING:
     import socket
 
+    from ..machine.life import PlannedNode
     from ..settings.loading import Configuration
-    from .plan import PlannedNode
 
 _DIRECTORIES = ("/usr/bin", "/bin", "/usr/local/nvidia/bin")
 """Where YARN looks for nvidia-smi, after the property and the PATH."""

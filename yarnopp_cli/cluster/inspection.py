@@ -13,14 +13,14 @@ from executor.records import Resource
 
 from .. import __version__
 from ..errors import ConnectionFailedError, ShuttingDownError, YoppError
+from ..machine.life import PlannedNode
 from ..records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
 from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
 from ..records.reports import ClusterInfo, NodeReport, NodeState
 from ..rpc.blocking import Connection
-from .plan import PlannedNode, read_plan, running_configuration
 from .resttoken import links
 from .rundir import Daemon, RunDir
-from .watched import read_watched
+from .state import read_plan, read_watched, running_configuration
 
 RUNNING = "running"
 STOPPED = "stopped"

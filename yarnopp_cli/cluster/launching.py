@@ -24,19 +24,17 @@ from executor.regular import open_regular
 
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError, reason_of
-from ..records.reports import STAY
+from ..machine.life import Plan
 from .notifying import SOCKET
-from .plan import PlannedNode
 from .processes import ENDING, ProcessId, end_processes
 from .rundir import RunDir
-from .watched import may_get_rm
+from .state import may_get_rm
 
 DAEMONS = "yarnopp_cli.daemons"
 WATCHED = "--watched"
 """The argument of daemons that other daemons restart if they die."""
 READY = b"1"
 LOG_TAIL_BYTES = 4096
-START_SECONDS = 30.0
 END_GRACE_SECONDS = 3.0
 ALONE_SECONDS = 3
 """How long a starting node may be without an RM; `yopp rm restart` takes less."""
@@ -80,25 +78,16 @@ class _Starting:
             self.pipe = -1
 
 
-def resourcemanager(run_dir: RunDir, lifetime: str, *more: str) -> Order:
-    """The RM of a run directory, with ``more`` arguments (``WATCHED``)."""
-    arguments = ("resourcemanager", "--run-dir", run_dir.path, "--lifetime", lifetime, *more)
-    return Order("rm", DAEMONS, arguments)
-
-
-def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY, *more: str) -> Order:
-    """One NM of a run directory, with ``more`` arguments (``WATCHED``)."""
-    size: tuple[str, ...] = (
-        "--port",
-        str(node.port),
-        "--memory",
-        str(node.memory),
-        "--vcores",
-        str(node.vcores),
-    )
-    size += ("--gpus", ",".join(node.gpus)) if node.gpus else ()
-    arguments = ("nodemanager", "--run-dir", run_dir.path, *size, "--lifetime", lifetime, *more)
-    return Order(node.name, DAEMONS, arguments)
+def daemon_order(run_dir: RunDir, name: str, plan: Plan, *more: str) -> Order:
+    """The RM of a run directory, or a node of the plan, with ``more`` arguments."""
+    arguments: tuple[str, ...] = ("resourcemanager", "--run-dir", run_dir.path)
+    for node in plan.nodes:
+        if node.name == name:
+            sizes = {"port": node.port, "memory": node.memory, "vcores": node.vcores}
+            arguments = ("nodemanager", "--run-dir", run_dir.path)
+            arguments += tuple(word for key, size in sizes.items() for word in (f"--{key}", str(size)))
+            arguments += ("--gpus", ",".join(node.gpus)) if node.gpus else ()
+    return Order(name, DAEMONS, (*arguments, "--lifetime", plan.lifetime, *more))
 
 
 def command_line(order: Order) -> list[str]:
@@ -133,19 +122,6 @@ def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return environment
 
 
-def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -> tuple[ProcessId, ...]:
-    """Start all daemons in parallel, and return their processes, in the order of ``orders``, when all
-    of them serve. Call it under the lock.
-
-    Raises YoppError with the reason of the first that fails, after ending all that this call started.
-    """
-    launch = Launch(run_dir, orders, timeout=timeout)
-    with launch.undone_on_failure(locked=True):
-        launch.begin()
-        launch.finish()
-    return launch.processes
-
-
 class Launch:
     """A start of daemons: ``begin`` runs under the lock of the run directory, ``finish`` may run without it.
 
@@ -169,11 +145,6 @@ class Launch:
         self._undo = undo
         self._grace = grace
         self._starting: list[_Starting] = []
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the daemons."""
-        return tuple(order.name for order in self._orders)
 
     @property
     def processes(self) -> tuple[ProcessId, ...]:

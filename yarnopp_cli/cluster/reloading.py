@@ -1,5 +1,5 @@
-"""Reloads the configuration of a running cluster: ``rmadmin refresh-queues``, and SIGHUP to
-``up --foreground``.
+"""Compares the configuration of a running cluster with another one, and reloads it: ``rmadmin refresh-queues``, and
+SIGHUP to ``up --foreground``.
 
 Only the queues can change while a cluster runs. Nothing here calls the cluster.
 """
@@ -10,11 +10,14 @@ import os
 from collections.abc import Sequence
 
 from executor.hints import TYPE_CHECKING
+from executor.settings import ExecutorSettings, properties_of
 
 from ..records.admin_protocol import QueueProperty, RefreshQueuesRequest, RefreshQueuesResponse
-from ..settings.values import to_text
-from .plan import running_configuration
+from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
+from ..settings.rules import SCHEDULER_ADDRESS
+from ..settings.values import quoted, to_text
 from .rundir import RunDir
+from .state import running_configuration
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
@@ -41,3 +44,28 @@ def refresh_of(found: Configuration, *, dry_run: bool = False) -> RefreshQueuesR
 def changes_of(answer: RefreshQueuesResponse) -> dict[str, tuple[str, ...]]:
     """The paths of the queues that a refresh has added, removed or changed, by that word."""
     return {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
+
+
+HOSTED_MASTERS = "yopp.resourcemanager.hosted-masters"
+"""A property whose value false never counts as a difference: a job need not use the hosted masters
+of a cluster."""
+
+
+def setting_differences(running: Configuration, wanted: Configuration) -> list[str]:
+    """The properties of daemons that ``wanted`` sets to other values than those the cluster runs
+    with, as sentences.
+
+    A property that ``wanted`` does not set is not a difference: ``yopp up`` without
+    settings joins any cluster.
+    """
+    found, others = [], wanted.differences(running)
+    for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings, DaemonSettings):
+        for name in (item.name for item in properties_of(kind) if item.name in others):
+            there, asked = running.value(name), wanted.value(name)
+            if kind is WebSettings and str(asked).endswith(":0"):
+                continue  # any port is accepted, so the cluster's is
+            if name == SCHEDULER_ADDRESS or (name == HOSTED_MASTERS and not asked):
+                continue  # clients read these for their own job
+            running_with, wish = (to_text(one) or quoted("") for one in (there, asked))
+            found.append(f"running with {name}={running_with}, you asked for {wish} ({wanted.origin(name)})")
+    return found

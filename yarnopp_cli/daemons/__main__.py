@@ -1,6 +1,6 @@
 """``python -m yarnopp_cli.daemons resourcemanager|nodemanager --run-dir DIR …``: become a daemon.
 
-A daemon runs ``restart`` to restart another one (``cluster/restarting.py``).
+A daemon runs ``restart`` to restart another one (``cluster/lifecycle.py``).
 
 Garbage collection is off while modules are imported, since that makes no garbage: this saves a tenth of a
 daemon's start. ``run`` turns it on, and freezes the imported objects, so that no collection visits them.
@@ -33,9 +33,9 @@ def main() -> int:
 
             return nodemanager.main(sys.argv[2:])
         case ["restart"]:
-            from ..cluster import restarting
+            from ..cluster.lifecycle import restart_for_daemon
 
-            return restarting.main(sys.argv[2:])
+            return restart_for_daemon(*sys.argv[2:])
     sys.stderr.write("usage: python -m yarnopp_cli.daemons resourcemanager|nodemanager --run-dir DIR\n")
     return 2
 

@@ -164,7 +164,7 @@ class DaemonProcess:
     def is_watched(self) -> bool:
         """Whether other daemons restart this process if it dies: only after it serves, and until it is
         asked to end."""
-        from ..cluster.watched import read_surely
+        from ..cluster.state import read_surely
 
         try:
             found = read_surely(self.run_dir, self.name) if self._watched else None
@@ -184,7 +184,7 @@ class DaemonProcess:
         """Let other daemons restart this one from now on if it dies, if it was started with ``--watched``."""
         if not (self.restarts and self.arguments.watched):
             return
-        from ..cluster.watched import watch_this_process
+        from ..cluster.state import watch_this_process
 
         try:
             watch_this_process(self.run_dir, self.name)
@@ -197,7 +197,7 @@ class DaemonProcess:
     def end_watch(self) -> None:
         """Mark this daemon as ending on purpose: it must not be restarted."""
         if self.is_watched:
-            from ..cluster.watched import forget_watched
+            from ..cluster.state import forget_watched
 
             forget_watched(self.run_dir, self.name)
         self._watched = False

@@ -12,8 +12,8 @@ from urllib.parse import quote
 from executor.light import Record
 from executor.regular import check_regular
 
-from ..cluster.plan import as_started
 from ..cluster.rundir import RM_STATE_SUFFIXES, RunDir
+from ..cluster.state import as_started
 from ..errors import YoppError, reason_of
 from ..records.reports import FINAL_STATES, YarnApplicationState
 from ..records.state import KINDS, Kind, Stored, StoredApplication, StoredCluster, StoredLife, StoredTask

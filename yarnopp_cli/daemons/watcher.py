@@ -1,8 +1,8 @@
 """Watches the other daemons of the run directory, and restarts one that dies.
 
 The RM watches the nodes, each node watches the RM. A death is reported by a pidfd, never concluded from a
-lost connection. A separate process (``cluster/restarting.py``) decides under the lock of the run directory,
-by the files of ``cluster/watched.py``, whether the daemon is still wanted, so that this daemon's loop never
+lost connection. A separate process (``restart_for_daemon``) decides under the lock of the run directory,
+by the files of ``cluster/state.py``, whether the daemon is still wanted, so that this daemon's loop never
 waits.
 
 Decisions: restarts.
@@ -17,13 +17,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from executor.linux.descriptors import limit_of_children
 
 from ..cluster.launching import DAEMONS, daemon_environment
-from ..cluster.restarting import Outcome
-from ..cluster.watched import give_up, has_died, seconds_since_boot, watched_names
+from ..cluster.state import give_up, has_died, seconds_since_boot, watched_names
 from ..errors import YoppError
 from ..machine.restarts import DaemonGivenUp, DaemonRestarted, Watched, pause
 from .process import DaemonProcess
@@ -44,11 +44,7 @@ class Watcher:
         self._process = process
         self._most = most
         self._told = told
-        self._watched: dict[str, int] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._helpers: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
-        self._failures: dict[str, int] = {}
-        self._why: dict[str, str] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._given_up: dict[str, tuple[int, int]] = {}
         """The dead processes, by pid and start, that are not restarted."""
         self._closed = False
@@ -61,83 +57,83 @@ class Watcher:
 
     def look(self, names: Iterable[str]) -> None:
         """Watch these daemons as ``look_at_nodes`` does; those already watched are skipped."""
-        if self._closed or not self._process.may_restart:
-            return
-        for name in names:
-            if name not in self._watched and name not in self._timers and name not in self._helpers:
-                self._look(name)
+        for name in names if self._may_restart else ():
+            if name not in self._tasks:
+                self._tasks[name] = asyncio.create_task(self._watch(name))
+                self._tasks[name].add_done_callback(partial(self._left, name))
 
     def close(self) -> None:
         """Stop watching. A restart that has begun continues, and checks again whether it is wanted."""
         self._closed = True
-        for descriptor in self._watched.values():
-            _forget(descriptor)
-        for timer in self._timers.values():
-            timer.cancel()
-        for helper, descriptor in self._helpers.values():
-            _forget(descriptor)
-            helper.returncode = 0  # the helper outlives this process
-        self._watched.clear()
-        self._timers.clear()
-        self._helpers.clear()
+        for task in self._tasks.values():
+            task.cancel()
 
-    def _look(self, name: str) -> None:
-        daemon = self._process.run_dir.daemon(name)
-        descriptor = daemon.process.open() if daemon is not None else None
-        if descriptor is None:
-            self._consider(name)
-            return
-        self._watched[name] = descriptor
-        asyncio.get_running_loop().add_reader(descriptor, self._ended, name)
+    @property
+    def _may_restart(self) -> bool:
+        return not self._closed and self._process.may_restart
 
-    def _ended(self, name: str) -> None:
-        _forget(self._watched.pop(name))
-        self._consider(name)
+    def _left(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[name]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            said = {"message": f"the watch of {name} failed", "exception": error}
+            task.get_loop().call_exception_handler(said)
 
-    def _consider(self, name: str, at_least: float = 0.0) -> None:
-        """Restart a daemon, now or later, if it has died."""
-        self._timers.pop(name, None)
-        if self._closed or not self._process.may_restart:
-            return
-        try:
-            died = has_died(self._process.run_dir, name)
-        except OSError as error:
-            LOG.warning("it is unknown whether %s is running: %s", name, error)
-            self._later(name, AGAIN_SECONDS)
-            return
-        if died is None:
-            if self._process.run_dir.daemon(name) is not None:
-                self._look(name)
-            return
-        if self._given_up.get(name) == (died.pid, died.start):
-            return
-        wait = pause(died, seconds_since_boot(), self._most)
-        if wait is None or self._failures.get(name, 0) >= self._most:
-            self._give_up(name, died)
-        elif max(wait, at_least) > 0:
-            self._later(name, max(wait, at_least))
-        else:
-            self._start(name, died)
+    async def _watch(self, name: str) -> None:
+        """Watch one daemon, and restart it, until it is stopped or given up, or this daemon ends."""
+        run_dir, failures, why = self._process.run_dir, 0, ""
+        while self._may_restart:
+            daemon = run_dir.daemon(name)
+            if daemon is not None and (descriptor := daemon.process.open()) is not None:
+                await _readable(descriptor)
+                continue
+            try:
+                died = has_died(run_dir, name)
+            except OSError as error:
+                LOG.warning("it is unknown whether %s is running: %s", name, error)
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            if died is None and run_dir.daemon(name) is not None:
+                await asyncio.sleep(AGAIN_SECONDS)  # no descriptor was free
+                continue
+            if died is None or self._given_up.get(name) == (died.pid, died.start):
+                return
+            wait = pause(died, seconds_since_boot(), self._most)
+            if wait is None or failures >= self._most:
+                self._give_up(name, died, max(died.tries, failures), why)
+                return
+            if wait > 0:
+                await asyncio.sleep(wait)
+                continue
+            match await self._restart(name, died):
+                case {"tries": int(tries)} if tries:
+                    LOG.warning("%s was restarted (%d of at most %d tries)", name, tries, self._most)
+                    failures, why = 0, ""
+                    self._told(DaemonRestarted(name, self._process.name, tries, died.pid))
+                case {"tries": 0}:
+                    LOG.info("%s is not restarted: it is running, or was stopped", name)
+                    self._given_up[name] = died.pid, died.start
+                case None:
+                    await asyncio.sleep(AGAIN_SECONDS)
+                case answer:
+                    failures, why = failures + 1, str(answer.get("why", ""))
+                    LOG.error("%s was not restarted: %s", name, why)
+                    await asyncio.sleep(AGAIN_SECONDS)
 
-    def _later(self, name: str, seconds: float) -> None:
-        self._timers[name] = asyncio.get_running_loop().call_later(seconds, self._consider, name)
-
-    def _give_up(self, name: str, died: Watched) -> None:
-        why, failures = self._why.pop(name, ""), self._failures.pop(name, 0)
-        tries = max(died.tries, failures)
+    def _give_up(self, name: str, died: Watched, tries: int, why: str) -> None:
         self._given_up[name] = died.pid, died.start
         LOG.error("%s died, and is not restarted after %d tries: %s", name, tries, why)
         try:
             give_up(self._process.run_dir, name, died)
         except YoppError as error:
-            LOG.warning("commands wait for %s in vain: %s", name, error)
+            LOG.warning("commands wait for the restart of %s without need: %s", name, error)
         self._told(DaemonGivenUp(name, self._process.name, tries, why))
 
-    def _start(self, name: str, died: Watched) -> None:
+    async def _restart(self, name: str, died: Watched) -> dict[str, Any] | None:
+        """Run the process that restarts a daemon; its answer, None if the process cannot be run now."""
         LOG.warning("%s (process %d) died: restarting it", name, died.pid)
-        command = [sys.executable, "-P", "-m", DAEMONS, "restart", "--run-dir", self._process.run_dir.path]
-        command += ["--name", name, "--by", self._process.name, "--files", str(limit_of_children())]
-        command += [] if self._process.is_watched else ["--unwatched"]
+        command = [sys.executable, "-P", "-m", DAEMONS, "restart", self._process.run_dir.path, name]
+        command += [self._process.name, str(limit_of_children())]
+        command += [] if self._process.is_watched else ["unwatched"]
         try:
             helper = subprocess.Popen(
                 command,
@@ -147,48 +143,27 @@ class Watcher:
                 env=daemon_environment(os.environ),
                 start_new_session=True,
             )
-            descriptor = os.pidfd_open(helper.pid)
+            await _readable(os.pidfd_open(helper.pid))
         except OSError as error:
             LOG.warning("%s cannot be restarted now: %s", name, error)
-            self._later(name, AGAIN_SECONDS)
-            return
-        self._helpers[name] = helper, descriptor
-        asyncio.get_running_loop().add_reader(descriptor, self._answered, name, died)
-
-    def _answered(self, name: str, died: Watched) -> None:
-        helper, descriptor = self._helpers.pop(name)
-        _forget(descriptor)
-        said, _ = helper.communicate()
-        answer = _read(said, helper.returncode)
-        match answer.get("outcome"):
-            case Outcome.STARTED:
-                tries = int(answer["tries"])
-                LOG.warning("%s was restarted (%d of at most %d tries)", name, tries, self._most)
-                self._why.pop(name, None)
-                self._failures.pop(name, None)
-                self._told(DaemonRestarted(name, self._process.name, tries, died.pid))
-                self._consider(name)
-            case Outcome.UNWANTED:
-                LOG.info("%s is not restarted: it is running, or was stopped", name)
-                self._given_up[name] = died.pid, died.start
-                if self._process.run_dir.daemon(name) is not None:
-                    self._look(name)
-            case _:
-                self._why[name] = str(answer.get("why", ""))
-                self._failures[name] = self._failures.get(name, 0) + 1
-                LOG.error("%s was not restarted: %s", name, self._why[name])
-                self._consider(name, AGAIN_SECONDS)
+            return None
+        except asyncio.CancelledError:
+            helper.returncode = 0  # the helper outlives this process
+            raise
+        try:
+            answer = json.loads(helper.communicate()[0])
+        except ValueError:
+            answer = None
+        said = f"the process that restarts it ended with exit code {helper.returncode}"
+        return answer if isinstance(answer, dict) else {"why": said}
 
 
-def _read(said: bytes, code: int | None) -> dict[str, Any]:
-    """The answer of a helper process; one without an answer has failed."""
+async def _readable(descriptor: int) -> None:
+    """Wait until the descriptor is readable, and close it."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, done.set)
     try:
-        answer = json.loads(said)
-    except ValueError:
-        return {"why": f"the process that restarts it ended with exit code {code}"}
-    return answer if isinstance(answer, dict) else {}
-
-
-def _forget(descriptor: int) -> None:
-    asyncio.get_running_loop().remove_reader(descriptor)
-    os.close(descriptor)
+        await done.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

@@ -132,7 +132,7 @@ class JobClient:
         self.abandon()
 
     def _start(self) -> Connection:
-        from ..cluster.starting import ensure_cluster
+        from ..cluster.lifecycle import ensure_cluster
 
         seconds = max(0.0, min(START_SECONDS, self.until - time.monotonic()))
         try:
@@ -182,7 +182,7 @@ class JobClient:
                 self.close()
                 raise
             except ConnectionFailedError as error:
-                from ..cluster.watched import may_return
+                from ..cluster.state import may_return
 
                 unsure = unsure or (self.connection is not None and may_return(self.run_dir))
                 self.close()
@@ -240,7 +240,7 @@ class JobClient:
         that knows whether it did.
         """
         from ..client.patience import Patience
-        from ..cluster.watched import may_return
+        from ..cluster.state import may_return
         from ..records.client_protocol import GetClusterInfoRequest
 
         patience = Patience(self.note, lambda: may_return(self.run_dir))
@@ -271,7 +271,7 @@ class JobClient:
         Warn that there is no node only if that is certain: no command is starting daemons, and the RM knows
         every running NodeManager.
         """
-        from ..cluster.watched import watched_names
+        from ..cluster.state import watched_names
         from ..records.client_protocol import (
             GetClusterInfoRequest,
             GetClusterNodesRequest,

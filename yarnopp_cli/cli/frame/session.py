@@ -184,7 +184,7 @@ class Session(Record, frozen=False):
         except ConnectionFailedError as error:
             lost = error
         from ...client.patience import Patience
-        from ...cluster.watched import is_returning
+        from ...cluster.state import is_returning
 
         patience = Patience(self.printer.note, lambda: True)
         while is_returning(self.run_dir):
@@ -203,7 +203,7 @@ class Session(Record, frozen=False):
         for long, and changes nothing."""
         if self.yarn is not None:
             return
-        from ...cluster.watched import may_return
+        from ...cluster.state import may_return
 
         self.client.be_patient(self.printer.note, lambda: may_return(self.run_dir))
 

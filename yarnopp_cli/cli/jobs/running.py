@@ -176,8 +176,8 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
     """Warn that a running or restarted cluster keeps the properties that its daemons were started with."""
     if client.started_here or not client.configuration.from_command_line():
         return
-    from ...cluster.plan import running_configuration
-    from ...cluster.starting import setting_differences
+    from ...cluster.reloading import setting_differences
+    from ...cluster.state import running_configuration
 
     running = running_configuration(client.run_dir)
     found = [] if running is None else setting_differences(running, client.configuration)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from executor.hints import Any
+from executor.hints import TYPE_CHECKING, Any
 
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
+from ...machine.life import START_SECONDS, STOP_SECONDS, OneRm, Plan, SomeNodes, Stop, Wish
 from ...records.reports import DRAINED, GONE
 from ...views.text import vcores as vcores_text
 from ..frame.command import Needs, command
@@ -15,6 +16,9 @@ from ..looking import node as node_commands
 from .down import Force
 from .status import EXIT_PARTLY, node_line, tell
 from .up import Memory, Vcores
+
+if TYPE_CHECKING:
+    from ...cluster.rundir import RunDir
 
 
 def _node(default: str) -> Any:
@@ -38,11 +42,7 @@ def start_rm(session: Session, timeout: Timeout = None) -> None:
 
     Add nodes with `yopp nm start`. Succeeds if it is already running.
     """
-    from ...cluster import one_daemon
-    from ...cluster.launching import START_SECONDS
-
-    limit = timeout or START_SECONDS
-    started = one_daemon.start_rm(session.configured(), session.run_dir, timeout=limit)
+    started = _start(session, OneRm(), timeout)
     session.printer.note(f"rm {'started' if started else 'is already running'}: {session.run_dir.rm_socket}")
     _answer(session)
 
@@ -99,9 +99,7 @@ def run_rm(session: Session) -> None:
     For systemd or for debugging. SIGTERM or Ctrl-C ends it. With --json it prints one object when it is
     ready.
     """
-    from ...cluster import one_daemon
-
-    one_daemon.run_rm(session.configured(), session.run_dir, announce=session.printer.is_json)
+    _become(session, OneRm(foreground=True))
 
 
 # -- one NodeManager -----------------------------------------------------------------------------------
@@ -120,19 +118,12 @@ def start_nm(
     With a size (--memory, --vcores), a new node is added to the existing ones. The ResourceManager must be
     running.
     """
-    from ...cluster import one_daemon
-    from ...cluster.capacity import Wish
-    from ...cluster.launching import START_SECONDS
+    from ...cluster.state import read_plan
 
-    started = one_daemon.start_nms(
-        session.configured(),
-        session.run_dir,
-        port=one_daemon.port_of(node),
-        wish=Wish(None, memory, vcores),
-        timeout=timeout or START_SECONDS,
-    )
-    for one in started:
-        session.printer.note(f"{one.name} started: {vcores_text(one.vcores)}, {one.memory} MB")
+    started = _start(session, SomeNodes(port_of(node), Wish(None, memory, vcores)), timeout)
+    for one in (read_plan(session.run_dir) or Plan()).nodes:
+        if one.name in started:
+            session.printer.note(f"{one.name} started: {vcores_text(one.vcores)}, {one.memory} MB")
     if not started:
         session.printer.note("every node is already running")
     _answer(session)
@@ -145,8 +136,6 @@ def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: 
     Its containers keep running if yarn.nodemanager.recovery.enabled is on, and the next start recovers them. Succeeds
     if it is already stopped.
     """
-    from ...cluster.one_daemon import port_of, running_nm
-
     _stop(session, running_nm(session.run_dir, port_of(node)), force, timeout)
     _answer(session)
 
@@ -154,8 +143,6 @@ def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: 
 @command("nm restart", "yopp nm restart", "yopp nm restart 45455", needs=Needs.HOST)
 def restart_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
     """Stop one NodeManager, and start it with the same size."""
-    from ...cluster.one_daemon import port_of, running_nm
-
     name = running_nm(session.run_dir, port_of(node))
     _stop(session, name, force, timeout)
     start_nm(session, name or node, timeout=timeout)
@@ -168,7 +155,6 @@ def status_of_nm(session: Session, node: AnyNode = None) -> int:
     Exit code 0 if it is running, 3 if it is stopped, 4 if it is not ready.
     """
     from ...cluster.inspection import inspect_cluster
-    from ...cluster.one_daemon import port_of
 
     port = port_of(node)
     seen = inspect_cluster(session.run_dir)
@@ -201,16 +187,7 @@ def run_nm(session: Session, node: OneNode = None, memory: Memory = None, vcores
     For systemd or for debugging. SIGTERM or Ctrl-C ends it. With --json it prints one object when it is
     ready.
     """
-    from ...cluster import one_daemon
-    from ...cluster.capacity import Wish
-
-    one_daemon.run_nm(
-        session.configured(),
-        session.run_dir,
-        port=one_daemon.port_of(node),
-        wish=Wish(None, memory, vcores),
-        announce=session.printer.is_json,
-    )
+    _become(session, SomeNodes(port_of(node), Wish(None, memory, vcores), foreground=True))
 
 
 @command(
@@ -238,11 +215,22 @@ def resume(session: Session, node: Node = None) -> None:
 # -- what they share -----------------------------------------------------------------------------------
 
 
-def _stop(session: Session, name: str, force: bool, timeout: float | None) -> None:
-    from ...cluster import ending
+def _start(session: Session, wanted: OneRm | SomeNodes, timeout: float | None) -> tuple[str, ...]:
+    from ...cluster.lifecycle import start
 
-    limit = timeout or ending.STOP_SECONDS
-    if name and ending.stop_daemon(session.run_dir, name, force=force, timeout=limit):
+    return start(session.run_dir, wanted, session.configured(), timeout or START_SECONDS)
+
+
+def _become(session: Session, wanted: OneRm | SomeNodes) -> None:
+    from ...cluster.lifecycle import become
+
+    become(session.run_dir, wanted, session.configured(), announce=session.printer.is_json)
+
+
+def _stop(session: Session, name: str, force: bool, timeout: float | None) -> None:
+    from ...cluster.lifecycle import end
+
+    if name and end(session.run_dir, Stop(name, timeout or STOP_SECONDS), force=force).names:
         session.printer.note(f"{name} stopped")
     else:
         session.printer.note(f"{name or 'the node'} was not running")
@@ -275,3 +263,32 @@ def _the_node(node: str | None, session: Session, verb: str) -> list[str]:
             hint=f"yopp nm {verb} {known[0]}" if known else "yopp nm start",
         )
     return known
+
+
+def running_nm(run_dir: RunDir, port: int | None) -> str:
+    """The name of the NM at ``port`` that runs, or has died and is being restarted; without a port, of the
+    only such NM; "" for none. Raises UsageError if there are several."""
+    from ...cluster.state import watched_names
+
+    known = {daemon.name for daemon in run_dir.daemons()} | {*watched_names(run_dir)}
+    ports = sorted(found for name in known - {"rm"} if port in (None, found := int(name.removeprefix("nm-"))))
+    if len(ports) > 1:
+        names = " or ".join(map(str, ports))
+        raise UsageError("which node?", because=f"{len(ports)} are running", hint=f"name its port: {names}")
+    return f"nm-{ports[0]}" if ports else ""
+
+
+def port_of(text: str | None) -> int | None:
+    """The port in ``45454``, ``nm-45454`` or ``host:45454``; None for None. Raises NodeNotFoundError for
+    other text."""
+    if text is None:
+        return None
+    digits = text.rpartition(":")[2].removeprefix("nm-")
+    if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 65536:
+        raise NodeNotFoundError(
+            f"no node {text!r}",
+            because="no NodeManager of this run directory has that name",
+            hint="name it as `yopp node list` does, or by its port",
+            sought=text,
+        )
+    return int(digits)

@@ -38,8 +38,9 @@ def down(
     unless -y or --force is given.
     The next `yopp up` starts with no state; `yopp report` still shows ended jobs. Succeeds if nothing is running.
     """
-    from ...cluster.ending import STOP_SECONDS, take_down
+    from ...cluster.lifecycle import end
     from ...daemons.state_report import stored_applications
+    from ...machine.life import STOP_SECONDS, Down
 
     printer = session.printer
     if not keep_containers and not force and not may_end(session):
@@ -47,23 +48,19 @@ def down(
         return EXIT_FAILURE
     forgets = not keep_containers and session.run_dir.daemon("rm") is None
     stored = stored_applications(session.run_dir) if forgets else (0, 0)
-    report = take_down(
-        session.run_dir,
-        keep_containers=keep_containers,
-        force=force,
-        timeout=STOP_SECONDS if timeout is None else timeout,
-    )
-    for line in report.cleared.problems:
+    wanted = Down(keep_containers, timeout=STOP_SECONDS if timeout is None else timeout)
+    ended = end(session.run_dir, wanted, force=force)
+    for line in ended.cleared.problems:
         printer.warn(line)
     forgotten = None if stored is None else sum(stored)
-    cleared = {"containers": list(report.cleared.containers), "cgroups": list(report.cleared.cgroups)}
+    cleared = {"containers": list(ended.cleared.containers), "cgroups": list(ended.cleared.cgroups)}
     printer.answer(
-        {"yopp": {"ended": list(report.ended), "cleared": cleared, "forgotten": forgotten}},
-        _sentence(report.ended, report.cleared.containers, stored),
-        ids=() if printer.quiet else report.ended,
-        table=(("ended",), [[one] for one in report.ended]),
+        {"yopp": {"ended": list(ended.names), "cleared": cleared, "forgotten": forgotten}},
+        _sentence(ended.names, ended.cleared.containers, stored),
+        ids=() if printer.quiet else ended.names,
+        table=(("ended",), [[one] for one in ended.names]),
     )
-    return EXIT_FAILURE if report.cleared.problems else 0
+    return EXIT_FAILURE if ended.cleared.problems else 0
 
 
 def may_end(session: Session) -> bool:

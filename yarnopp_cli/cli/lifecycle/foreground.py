@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from ...cluster.notifying import is_managed, notify, notify_reloading
-from ...cluster.plan import running_configuration
 from ...cluster.processes import ENDING, ProcessId, wait_for_end
-from ...cluster.reloading import as_started, changes_of, refresh_of
-from ...cluster.starting import setting_differences
-from ...cluster.watched import is_returning
+from ...cluster.reloading import as_started, changes_of, refresh_of, setting_differences
+from ...cluster.state import is_returning, running_configuration
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, YoppError
 from ...jobs.watching import SignalWatch, heeded, readable
 from ..frame.output import Printer, flush
@@ -26,6 +23,7 @@ from ..frame.session import Context
 
 LOOK_SECONDS = 0.2
 """How often to look for an RM that returns."""
+LONG_SECONDS = 3600.0
 RETURN_SECONDS = 60.0
 """How long to wait for an RM that a node restarts; it tries for less."""
 BETWEEN_SECONDS = 1.0
@@ -76,7 +74,8 @@ def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
 
 
 def _end(context: Context, printer: Printer, number: signal.Signals) -> int:
-    from ...cluster.ending import STOP_SECONDS, TERM_SECONDS, take_down
+    from ...cluster.lifecycle import end
+    from ...machine.life import STOP_SECONDS, TERM_SECONDS, Down
     from ...settings.declarations import ResourceManagerSettings
 
     running = running_configuration(context.run_dir) or context.configuration
@@ -85,9 +84,8 @@ def _end(context: Context, printer: Printer, number: signal.Signals) -> int:
     notify("STOPPING=1", f"STATUS={told}")
     printer.note(f"{told}; the next `yopp up` continues its applications" if keeps else told)
     # Another command may just be starting a daemon, which is ended then.
-    take_down(
-        context.run_dir, keep_applications=keeps, force=True, timeout=TERM_SECONDS, lock_timeout=STOP_SECONDS
-    )
+    down = Down(keep_applications=keeps, timeout=TERM_SECONDS)
+    end(context.run_dir, down, force=True, lock_timeout=STOP_SECONDS)
     return EXIT_INTERRUPTED if number == signal.SIGINT else 0
 
 
@@ -100,16 +98,25 @@ class _Front:
         self._sentence = sentence
         self._signals = signals
         self._reloads = is_managed() or not _has_terminal()
+        self._told_at = 0.0
 
     def stay(self) -> int:
         """Run until a signal, or until the RM has ended and none takes its place. Raises YoppError if that was not
         intended."""
         notify("READY=1", f"STATUS={self._sentence}")
         self._printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")
-        while (daemon := self._context.run_dir.daemon("rm")) is not None:
-            number = self._signal_before_end_of(daemon.process) or self._signal_before_the_next_rm()
-            if number is not None:
-                return _end(self._context, self._printer, number)
+        run_dir, number, ended_at = self._context.run_dir, None, 0.0
+        while number is None:
+            if (daemon := run_dir.daemon("rm")) is not None:
+                number, ended_at = self._signal_before_end_of(daemon.process), 0.0
+            elif not self._may_return(ended_at := ended_at or time.monotonic()):
+                return self._ended()
+            else:
+                readable([self._signals.fileno()], LOOK_SECONDS)
+                number = next(self._received(), None)
+        return _end(self._context, self._printer, number)
+
+    def _ended(self) -> int:
         notify("STOPPING=1")
         run_dir = self._context.run_dir
         with contextlib.suppress(YoppError), run_dir.lock():
@@ -128,36 +135,24 @@ class _Front:
         if (descriptor := process.open()) is None:
             return None
         try:
-            poller = select.poll()
-            poller.register(descriptor, select.POLLIN)
-            poller.register(self._signals.fileno(), select.POLLIN)
-            while True:
-                ready = [found for found, _ in poller.poll()]
-                if (number := next(self._received(), None)) is not None:
-                    return number
-                if descriptor in ready:
-                    wait_for_end([process], 0)  # a child of ours leaves no zombie
-                    return None
+            number = None
+            while number is None and process.alive():
+                readable([descriptor, self._signals.fileno()], LONG_SECONDS)
+                number = next(self._received(), None)
         finally:
             os.close(descriptor)
+        wait_for_end([process], 0)  # a child of ours leaves no zombie
+        return number
 
-    def _signal_before_the_next_rm(self) -> signal.Signals | None:
-        """The signal that asks for the end while another process takes the RM's place; None if it has, or none will."""
-        run_dir, ended_at, told = self._context.run_dir, time.monotonic(), False
-
-        def may_return() -> bool:
-            passed = time.monotonic() - ended_at
-            known = passed < RETURN_SECONDS and (run_dir.is_changing() or is_returning(run_dir))
-            return known or passed < BETWEEN_SECONDS
-
-        while run_dir.daemon("rm") is None and os.path.exists(run_dir.site_file) and may_return():
-            if not told and is_returning(run_dir):
-                told = True
-                self._printer.note("the ResourceManager has ended; a node restarts it")
-            readable([self._signals.fileno()], LOOK_SECONDS)
-            if (number := next(self._received(), None)) is not None:
-                return number
-        return None
+    def _may_return(self, ended_at: float) -> bool:
+        """Whether another process may take the place of an RM that has ended."""
+        run_dir, passed = self._context.run_dir, time.monotonic() - ended_at
+        is_due = is_returning(run_dir)
+        if is_due and self._told_at != ended_at:
+            self._told_at = ended_at
+            self._printer.note("the ResourceManager has ended; a node restarts it")
+        known = passed < RETURN_SECONDS and (is_due or run_dir.is_changing())
+        return os.path.exists(run_dir.site_file) and (known or passed < BETWEEN_SECONDS)
 
     def _received(self) -> Iterator[signal.Signals]:
         """The signals that ask for the end; SIGHUP may ask for another reading of the configuration."""

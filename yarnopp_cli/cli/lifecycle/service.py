@@ -105,7 +105,8 @@ def remove(session: Session) -> int:
     If there are containers or waiting applications, it asks first. Succeeds if no service is installed.
     """
     from ...cluster import service as services
-    from ...cluster.ending import take_down
+    from ...cluster.lifecycle import end
+    from ...machine.life import Down
 
     one = services.service_here(session.run_dir)
     state = services.check_remove(one)
@@ -121,7 +122,7 @@ def remove(session: Session) -> int:
         return EXIT_FAILURE
     services.remove(one)
     if state.pid:
-        take_down(session.run_dir)  # the applications that the end of a service keeps
+        end(session.run_dir, Down())  # the applications that the end of a service keeps
     _tell(session, one, services.state_of(one), f"{one.unit} removed")
     return 0
 

@@ -127,9 +127,9 @@ def _start(
     """Start what is missing and print the result; the sentence for people. Where the output is ``logged``, it has no
     link."""
     from ...cluster.inspection import inspect_cluster
-    from ...cluster.launching import START_SECONDS
+    from ...cluster.lifecycle import ensure_cluster
     from ...cluster.resttoken import links
-    from ...cluster.starting import ensure_cluster
+    from ...machine.life import START_SECONDS
     from ...records.reports import STAY
 
     handle = ensure_cluster(

@@ -15,7 +15,7 @@ from ...settings.rules import AMRM_PROXY, RM_ADDRESS
 from ...web.listening import parse, port_problem
 from .. import cleanup
 from ..inspection import inspect_cluster, other_version
-from ..plan import running_configuration
+from ..state import running_configuration
 from .check import FAIL, OK, WARN, Check, Examined, failed
 
 FREE_WARN_MB = 500

@@ -1,8 +1,8 @@
-"""Which daemons of a run directory are restarted if they die: one file ``<name>.watched`` for each.
+"""What the files of a run directory say of its cluster: the planned nodes, the configuration that its daemons run with,
+and which of them are restarted if they die: one file ``<name>.watched`` for each.
 
-A daemon writes its file when it serves, and removes it when it is asked to end. So if the process of a file
-is dead, its end was not intended. Commands that stop daemons remove their files, including those of daemons
-that have died.
+A daemon writes that file when it serves, and removes it when it is asked to end. So if the process of a file is dead,
+its end was not intended. Commands that stop daemons remove their files, including those of daemons that have died.
 """
 
 from __future__ import annotations
@@ -12,20 +12,82 @@ import errno
 import json
 import os
 import time
+from collections.abc import Container, Iterator
 
+from executor.hints import TYPE_CHECKING
 from executor.light import pattern, replace
 from executor.linux.procfs import boot_id, is_alive
 from executor.regular import NotRegularError, read_regular
 
 from ..errors import YoppError
+from ..machine.life import Plan
 from ..machine.restarts import Watched, pause, tries_so_far
 from ..records.reports import STAY
 from ..rpc.plain import decode, encode
-from .plan import read_plan, running_configuration
 from .processes import ProcessId
-from .rundir import RunDir
+from .rundir import FIRST_PORT, LAST_PORT, NODES, PORT, SITE, TOKEN, RunDir
+
+if TYPE_CHECKING:
+    from ..settings.loading import Configuration
 
 _FILE = pattern(r"(rm|nm-[1-9][0-9]{0,4})\.watched")
+
+
+def free_ports(used: Container[str]) -> Iterator[int]:
+    """Ports for new nodes, from 45454 up, without those of the daemons ``used``. They are only names: nothing
+    listens on them."""
+    return (port for port in range(FIRST_PORT, LAST_PORT + 1) if f"nm-{port}" not in used)
+
+
+def read_plan(run_dir: RunDir) -> Plan | None:
+    """The plan in ``nodes.json``; None if there is none, or it is unreadable."""
+    text = run_dir.read(NODES)
+    if text is None:
+        return None
+    try:
+        return decode(Plan, json.loads(text))
+    except (ValueError, RecursionError, YoppError):
+        return None
+
+
+def write_plan(run_dir: RunDir, plan: Plan) -> None:
+    """Store the plan, for the next command that starts missing daemons."""
+    run_dir.write(NODES, json.dumps(encode(plan)) + "\n")
+
+
+def running_configuration(run_dir: RunDir) -> Configuration | None:
+    """The configuration with which the cluster runs; None if there is none, or it is unreadable."""
+    from ..settings.loading import Configuration
+
+    text = run_dir.read(SITE)
+    if text is None:
+        return None
+    try:
+        return Configuration.from_json(text)
+    except YoppError:
+        return None
+
+
+def as_started(run_dir: RunDir) -> RunDir:
+    """The run directory with the state directory of the cluster that was started there, which may have been another one
+    by then; as it is where no cluster's configuration is left."""
+    configuration = running_configuration(run_dir)
+    return run_dir if configuration is None else RunDir.of(run_dir.path, state_dir=configuration.state_dir)
+
+
+def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
+    """Remove the files that describe a cluster that has ended. Logs are kept."""
+    names = [SITE]
+    if not keep_plan:
+        with contextlib.suppress(OSError):
+            names += [NODES, TOKEN, *(name for name in os.listdir(run_dir.path) if name.endswith(PORT))]
+    for name in names:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(run_dir.path, name))
+    if run_dir.socket_dir != run_dir.path:
+        for directory in (run_dir.socket_dir, os.path.dirname(run_dir.socket_dir)):
+            with contextlib.suppress(OSError):  # it holds sockets of another cluster, or was never created
+                os.rmdir(directory)
 
 
 def seconds_since_boot() -> float:
