@@ -45,7 +45,11 @@ OTHERS = {
     "UpdateContainerError",
 }
 # What no person can do anything about, or never sees: a bug's one line; refusals of a master by a node.
-SPARED = {"this is a bug", "container {grant.container_id} is", "this ResourceManager was given no reader"}
+SPARED = {
+    "this is a bug",
+    "container {grant.container_id} is",
+    "this ResourceManager cannot read the properties",
+}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
