@@ -15,7 +15,12 @@ from ..executor.test_regular import STRANGE
 from .conftest import Yopp, wait_until
 
 pytestmark = pytest.mark.live
-MORE = ("state/nm-45454/amrmproxy.json", "state/rm/events.log.1", "state/nm-45454/containers/c.exit1")
+MORE = (
+    "state/rm.mark",
+    "state/nm-45454/amrmproxy.json",
+    "state/rm/events.log.1",
+    "state/nm-45454/containers/c.exit1",
+)
 SMALL = ("--vcores", "1", "--memory", "512")
 
 

@@ -28,7 +28,7 @@ from urllib.parse import quote
 import msgspec
 
 from executor.light import replace
-from executor.regular import ANY_SIZE, open_regular, read_regular, set_strange_aside
+from executor.regular import ANY_SIZE, LARGEST, open_regular, read_regular, set_strange_aside
 
 from ..cluster.rundir import RM_STATE_SUFFIXES, mark_of
 from ..errors import YoppError, reason_of
@@ -95,6 +95,8 @@ class StateFile:
         self._in_log = 0
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            for told in set_strange_aside(mark_of(path), most=LARGEST):
+                self._lose(f"{told}; whether changes of {path} are lost is not known")
             self._mark = open_regular(mark_of(path), os.O_WRONLY | os.O_CREAT)
             self._open()
         except sqlite3.DatabaseError as error:
