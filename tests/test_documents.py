@@ -90,3 +90,11 @@ def test_the_count_that_the_page_states_is_that_of_its_lines() -> None:
 @pytest.mark.parametrize("name", GENERATED)
 def test_a_document_is_what_would_be_generated(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8") == GENERATED[name](), "run: make man"
+
+
+def test_each_decision_has_a_reason_and_a_price() -> None:
+    text = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8").split("\n## Dependencies")[0]
+    decisions = re.split(r"^\*\*([a-z-]+)\*\*\.", text, flags=re.MULTILINE)[1:]
+    assert len(decisions) > 60
+    for name, body in zip(decisions[::2], decisions[1::2], strict=True):
+        assert [body.count(f"\n* *{part}.* ") for part in ("Reason", "Price and risk")] == [1, 1], name
