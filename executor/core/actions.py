@@ -38,7 +38,7 @@ from .container import (
     Kill,
     Pause,
 )
-from .reclaim import Reclaimable, Steps, reclaimable
+from .reclaim import Reclaimable, reclaimable
 from .tracker import SHORT, Room
 
 PAUSE_PATIENCE = 2.0
@@ -334,34 +334,6 @@ class ContainerActions(ContainerBook):
             for one in reversed(self._active.values())
             if one.is_opportunistic
         ]
-
-    def would_give_way(self, container_ids: Iterable[str], now: float) -> Steps:
-        """The commands for other containers if these became guaranteed at ``now``, one after the other.
-
-        Nothing is changed. It is the plan that ``_make_room`` carries out, for the same shortage.
-        """
-        needed = sum((one.needed for one in self._in_turn()), NOTHING)
-        if self._recovering or self._shortage(needed) != NOTHING:
-            return []  # those that wait already come first, and room cannot be made for them
-        can_pause = self._settings.use_pause_for_preemption
-        left = {one.container_id: one for one in self._reclaimable(now)}
-        steps: Steps = []
-        given = NOTHING
-        for container_id in container_ids:
-            left.pop(container_id, None)
-            container = self._live.get(container_id)
-            if container is None or not (container.is_opportunistic and container.is_waiting):
-                continue
-            short = (self._shortage(needed + container.needed) - given).at_least_zero()
-            more = self._preemption.plan(list(left.values()), short, can_pause=can_pause)
-            if short != NOTHING and not more:
-                break
-            needed = needed + container.needed
-            for step in more:
-                taken = left.pop(step.container_id)
-                given = given + (taken.by_kill if isinstance(step, KillContainer) else taken.by_pause)
-            steps += more
-        return steps
 
     @property
     def _keeps_others(self) -> bool:

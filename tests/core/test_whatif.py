@@ -12,19 +12,20 @@ from hypothesis import strategies as st
 from bench.world import Cluster
 from bench.world import World as Virtual
 from executor.core import events
-from executor.core.commands import LaunchContainer, ResumeContainer
+from executor.core.commands import KillContainer, LaunchContainer, PauseContainer, ResumeContainer, RevokeNext
 from executor.core.container import Container
 from executor.core.machine import earliest
 from executor.records import ContainerState, ExecutionType, Resource
 from executor.settings import ExecutorSettings
-from tests.executor.core.test_waiting import NODES, STEPS, AtMostTwo, filled
-from tests.executor.core.world import World
+from tests.executor.core.test_waiting import NODES, STEPS, AtMostTwo, filled, started
+from tests.executor.core.world import G, World
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.explanation import Expected, ForeseeJobRequest
 from yarnopp_cli.records.job_protocol import SubmitJobRequest
 from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import ExpectedTimes, NodeQuestion
+from yarnopp_cli.whatif.foresight import Foresight
 from yarnopp_cli.whatif.node import answer
 
 from .rm_harness import SETTINGS
@@ -93,6 +94,40 @@ def test_a_rule_nobody_has_heard_of_is_in_the_answer_and_in_the_estimates(number
     found = answer(pickle.loads(pickle.dumps(world.machine)), NodeQuestion(1, last), world.now)
     assert "AT_MOST_TWO" in [one.code for one in found.statuses[0].why]
     assert found.starts[last].in_ms == 1000 * ((number + 1) // 2)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    NODES, STEPS, st.lists(st.sampled_from(["promote", "pause", "kill"]), min_size=1, max_size=3), st.data()
+)
+def test_what_is_told_of_changes_is_what_they_then_do(
+    node: dict[str, Any], steps: list[tuple[str, int, int, int]], changes: list[str], data: st.DataObject
+) -> None:
+    world = filled(steps, **node)
+    before = {one.container_id: one.state for one in world.machine.statuses(finished=False)}
+    told: list[Any] = []
+    for change in changes if before else ():
+        name = data.draw(st.sampled_from(sorted(before)))
+        told.append(
+            {
+                "promote": events.ContainerUpdated(name, 9, G, None),
+                "pause": events.ContainerPauseRequested(name, by="ada"),
+                "kill": events.ContainerKillRequested(name, -105, "by its master"),
+            }[change]
+        )
+    copy = pickle.loads(pickle.dumps(world.machine))
+    found = Foresight(copy, copy.live.get, list(copy.live.values()), world.now, lambda one, now: None)
+    world.commands.clear()
+    for event in told:
+        found.tell(event)
+        world.tell(event)
+    done = world.commands
+    killed = [
+        one for one in done if isinstance(one, KillContainer) or (isinstance(one, RevokeNext) and one.ends)
+    ]
+    assert found.killed == [one.container_id for one in killed]
+    assert found.paused == [one.container_id for one in done if isinstance(one, PauseContainer)]
+    assert [one.container_id for one in found.started] == started(world)
 
 
 # -- dry runs ----------------------------------------------------------------------------------------------------

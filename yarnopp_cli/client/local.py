@@ -15,12 +15,13 @@ from types import TracebackType
 
 from executor.hints import TYPE_CHECKING
 from executor.light import replace, suppress
-from executor.records import ContainerState, ContainerStatus
+from executor.records import ContainerState, ContainerStatus, ExecutionType
 
 from ..errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,
     ContainerNotFoundError,
+    InvalidStateError,
     NoAnswerError,
     NodeNotFoundError,
 )
@@ -38,7 +39,7 @@ from ..records.reports import (
     QueueReport,
     YarnApplicationState,
 )
-from ..records.requests import UpdateContainerRequest
+from ..records.requests import Token, UpdateContainerRequest
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from ..records import container_protocol as nm
     from ..records.admin_protocol import NodesResponse
     from ..records.explanation import Explanation
+    from ..records.foretell_protocol import ForetellRequest
     from ..records.history import GetEventsRequest, GetEventsResponse
+    from ..records.tracker_protocol import NodeAnswer
     from ..views.containers import NodeFacts
     from .patience import Patience
 
@@ -322,22 +325,32 @@ class LocalClient:
 
         return self.ask_node(node, nm.GetUsageTracesRequest(container_ids), timeout=NODE_SECONDS)
 
+    def foretell(self, node: NodeReport, request: ForetellRequest) -> NodeAnswer:
+        """What would happen at a node. Raises ConnectionFailedError if it does not answer, InvalidStateError if it does
+        not know."""
+        found = self.ask_node(node, request, timeout=NODE_SECONDS)
+        if found.failed:
+            raise InvalidStateError(f"what {node.node_id} would do is unknown", because=found.failed)
+        return found
+
     def gives_way(self, reports: Iterable[ContainerReport], nodes: Iterable[NodeReport]) -> dict[str, str]:
         """The containers that their nodes would preempt if these became guaranteed now, each with
-        "pause" or "kill".
-
-        Raises ConnectionFailedError if one of the nodes does not answer, since then it is unknown.
+        "pause" or "kill". Raises YoppError, as ``foretell``.
         """
-        from ..records import container_protocol as nm
+        from ..records.foretell_protocol import ForetellRequest
+        from ..records.tracker_protocol import ContainerToUpdate, NodeOrders
 
-        promoted: dict[str, list[str]] = {}
-        for report in reports:
-            promoted.setdefault(report.node_id, []).append(report.container_id)
+        guaranteed, later = ExecutionType.GUARANTEED, 2**31 - 1
+        promoted: dict[str, list[ContainerToUpdate]] = {}
+        for one in reports:
+            update = ContainerToUpdate(one.container_id, later, guaranteed, one.resource, Token("", "", ""))
+            promoted.setdefault(one.node_id, []).append(update)
         found: dict[str, str] = {}
         for node in nodes:
-            if node.node_id in promoted:
-                request = nm.ForetellPromotionRequest(tuple(promoted[node.node_id]))
-                found.update(self.ask_node(node, request, timeout=NODE_SECONDS).gives_way)
+            if updates := promoted.get(node.node_id):
+                orders = NodeOrders(containers_to_update=tuple(updates))
+                answer = self.foretell(node, ForetellRequest(orders))
+                found |= dict.fromkeys(answer.paused, "pause") | dict.fromkeys(answer.killed, "kill")
         return found
 
     def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:

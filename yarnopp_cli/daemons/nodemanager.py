@@ -250,12 +250,12 @@ class NodeManagerDaemon:
             case StopDaemon():
                 self._process.stop(command.reason)
             case AnswerByCopy():
-                self._answer_by_copy(command.question)
+                self._answer_by_copy(command.question, command.call_id)
             case _:
                 self._executor.perform(command)
 
-    def _answer_by_copy(self, question: NodeQuestion) -> None:
-        """Let a copy of this process answer a question of the ResourceManager."""
+    def _answer_by_copy(self, question: NodeQuestion, call_id: int | None) -> None:
+        """Let a copy of this process answer a question."""
         from .copies import ask_copy  # few nodes are asked anything
 
         def answer() -> NodeAnswer:
@@ -264,7 +264,7 @@ class NodeManagerDaemon:
             return foresee(self.machine, question, time.monotonic())
 
         def tell(found: NodeAnswer | None, failed: str) -> None:
-            self._driver.post(CopyAnswered(found or NodeAnswer(question.number, failed=failed)))
+            self._driver.post(CopyAnswered(found or NodeAnswer(question.number, failed=failed), call_id))
 
         ask_copy(self._copies, answer, NodeAnswer, tell)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from executor.causes import CauseKind
 from executor.light import Record
-from executor.records import PREEMPTION_STATUSES, ContainerState, ExecutionType, Resource
+from executor.records import PREEMPTION_STATUSES, ContainerState, ExecutionType
 
 from ..records.reports import ContainerReport
-from .snapshot import NodeSnapshot, Picture, can_promise
+from .snapshot import Picture, can_promise
 
 PAUSE, KILL = "pause", "kill"
 _PAUSED = (ContainerState.PAUSING, ContainerState.PAUSED)
@@ -46,14 +46,6 @@ def promotion(reports: Sequence[ContainerReport], picture: Picture) -> Promotion
             found.setdefault((victim.node_id, how), []).append(victim)
     preemptions = [Preemption(tuple(victims), how) for (_, how), victims in found.items()]
     return Promotion(tuple(reports), tuple(preemptions), tuple(full), len({one.node_id for one in reports}))
-
-
-def starts_instead(report: ContainerReport, here: NodeSnapshot | None) -> ContainerReport | None:
-    """The queued container that starts on the vcores of a container once that is paused; None for none."""
-    if here is None or not report.resource.vcores:
-        return None
-    free = here.free + Resource(0, report.resource.vcores)
-    return next((one for one in here.queued if one.resource.fits_in(free)), None)
 
 
 def preempted_since(

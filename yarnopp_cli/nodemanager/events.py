@@ -114,15 +114,18 @@ ProxyCommand = UpstreamCommand | StorePipelines
 
 
 class AnswerByCopy(Record):
-    """Answer a question of the ResourceManager from a copy of this machine. Ends in CopyAnswered."""
+    """Answer a question of the ResourceManager, or of the call ``call_id``, from a copy of this machine. Ends in
+    CopyAnswered."""
 
     question: NodeQuestion
+    call_id: int | None = None
 
 
 class CopyAnswered(Record):
-    """The answer, for the next heartbeat."""
+    """The answer, for the call or for the next heartbeat."""
 
     answer: NodeAnswer
+    call_id: int | None = None
 
 
 # -- all -------------------------------------------------------------------------------------------------------------

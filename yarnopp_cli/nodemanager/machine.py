@@ -27,10 +27,13 @@ from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, Re
 from ..machine.tokens import machine_ms
 from ..records import container_protocol as protocol
 from ..records import master_protocol
+from ..records.foretell_protocol import ForetellRequest
 from ..records.reports import ON_DEMAND, STAY
 from ..records.tracker_protocol import (
     NodeHeartbeatRequest,
     NodeHeartbeatResponse,
+    NodeOrders,
+    NodeQuestion,
     RegisterNodeManagerRequest,
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
@@ -186,9 +189,12 @@ class NodeManager:
             case PagesServed():
                 self._reporter.serves_pages(event.address)
                 self._link.changed(self._now)
-            case CopyAnswered(answer):
-                self._reporter.answers.append(answer)
-                self._link.changed(self._now)
+            case CopyAnswered(answer, call_id):
+                if call_id is not None:
+                    self._commands.append(Reply(call_id, answer))
+                else:
+                    self._reporter.answers.append(answer)
+                    self._link.changed(self._now)
             case _:
                 self._pass(event)
         return self._finish()
@@ -203,7 +209,7 @@ class NodeManager:
         """Whether the RM has reported that the cluster does not end with its last job."""
         return self._lifetime == STAY
 
-    def follow(self, orders: NodeHeartbeatResponse, now: float) -> list[Command]:
+    def follow(self, orders: NodeOrders, now: float) -> list[Command]:
         """Do what an answer to a heartbeat asks for: how a copy of this machine foresees what would follow."""
         self._begin(now)
         self._orders.follow(orders, self._epoch_ms)
@@ -503,8 +509,10 @@ class NodeManager:
                 return service.pause_container(request, call.user)
             case protocol.ResumeContainerRequest():
                 return service.resume_container(request, call.user)
-            case protocol.ForetellPromotionRequest():
-                return service.foretell_promotion(request, self._now)
+            case ForetellRequest():
+                question = NodeQuestion(0, orders=(request.orders,), pauses=request.pauses)
+                self._commands.append(AnswerByCopy(question, call.call_id))
+                return None
             case protocol.GetNodeInfoRequest():
                 return self._reporter.node_info(self._link, self._wall_offset)
             case protocol.GetUsageTracesRequest():

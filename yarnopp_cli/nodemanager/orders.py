@@ -24,7 +24,7 @@ from executor.records import (
 
 from ..errors import YoppError
 from ..records.requests import ContainerLaunchContext
-from ..records.tracker_protocol import ContainerToStart, NodeHeartbeatResponse, RegisterNodeManagerResponse
+from ..records.tracker_protocol import ContainerToStart, NodeOrders, RegisterNodeManagerResponse
 from .containers import NodeContainers
 from .events import Command
 from .service import spec_of
@@ -62,7 +62,7 @@ class ResourceManagerOrders:
         self._collect = collect
         self._templates = LaunchTemplates()
 
-    def follow(self, response: NodeHeartbeatResponse, epoch_ms: int) -> None:
+    def follow(self, response: NodeOrders, epoch_ms: int) -> None:
         """Carry out all orders in the answer to a heartbeat."""
         if acknowledged := self._containers.acknowledged(response.completed_acknowledged):
             self._collect(self._scheduler.forget(acknowledged))
@@ -86,7 +86,7 @@ class ResourceManagerOrders:
         if response.queuing_limit != NO_LIMIT:
             self._pass(events.QueuingLimitReceived(response.queuing_limit))
 
-    def clean_up(self, response: RegisterNodeManagerResponse | NodeHeartbeatResponse) -> None:
+    def clean_up(self, response: RegisterNodeManagerResponse | NodeOrders) -> None:
         """End the containers and applications that the RM names; their ends are reported like all others."""
         for container_id in response.containers_to_cleanup:
             self._containers.withdrawn.add(container_id)
@@ -120,7 +120,7 @@ class ResourceManagerOrders:
         )
         self._start(grant, context, epoch_ms)
 
-    def _start_tasks(self, response: NodeHeartbeatResponse, epoch_ms: int) -> None:
+    def _start_tasks(self, response: NodeOrders, epoch_ms: int) -> None:
         """Start the tasks of hosted masters."""
         self._templates.add(response.templates)
         for task in response.tasks_to_start:

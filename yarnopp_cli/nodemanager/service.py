@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from executor.causes import Cause, CauseKind, of_kind
-from executor.core.commands import KillContainer
 from executor.core.events import (
     ContainerPauseRequested,
     ContainerResumeRequested,
@@ -227,15 +226,6 @@ class ContainerService:
         _, failed = _each(request.container_ids, self._status_now)
         statuses = self._scheduler.statuses(request.container_ids, finished=request.finished)
         return protocol.GetContainerStatusesResponse(tuple(statuses), failed)
-
-    def foretell_promotion(
-        self, request: protocol.ForetellPromotionRequest, now: float
-    ) -> protocol.ForetellPromotionResponse:
-        """The containers that would be preempted if the given ones became guaranteed at ``now``."""
-        steps = self._scheduler.would_give_way(request.container_ids, now)
-        return protocol.ForetellPromotionResponse(
-            {one.container_id: "kill" if isinstance(one, KillContainer) else "pause" for one in steps}
-        )
 
     def signal_container(self, request: protocol.SignalContainerRequest) -> ContainerStatus:
         """Send a signal to every process of a live container. Raises YoppError if it is not live."""

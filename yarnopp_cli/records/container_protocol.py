@@ -89,20 +89,6 @@ class ResumeContainerRequest(Request["ContainerStatus"]):
     container_id: str
 
 
-class ForetellPromotionRequest(Request["ForetellPromotionResponse"]):
-    """Which containers would be paused or killed if these became guaranteed now, one after the other. Changes
-    nothing.
-    """
-
-    container_ids: tuple[str, ...]
-
-
-class ForetellPromotionResponse(Record):
-    """``gives_way``: by container id, "pause" or "kill", in the order in which the node chooses them."""
-
-    gives_way: dict[str, str]
-
-
 class UpdateContainersRequest(Request["UpdateContainersResponse"]):
     """Changes that the RM granted, as tokens of a higher version."""
 

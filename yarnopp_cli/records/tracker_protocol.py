@@ -54,55 +54,6 @@ class RegisterNodeManagerResponse(Record):
     heartbeat_interval_ms: int = 1000
 
 
-class ExpectedTimes(Record):
-    """The expected running times of the containers of an application: ``expected``, and ``usual`` before any of its
-    containers had begun. An empty id stands for every other application.
-    """
-
-    application_id: str
-    expected: Expected
-    usual: Expected
-
-
-class NodeQuestion(Record):
-    """A question of the ResourceManager, to which the node's next heartbeat has the answer with the same ``number``:
-    why do the containers of ``about`` wait, and when do they start? ``about`` is the id of an application or of a
-    container; "" means all containers of the node. ``times`` are expected running times.
-
-    With ``orders``: what would happen to containers of the application ``about``, and to others, if these answers to
-    heartbeats came?
-    """
-
-    number: int
-    about: str = ""
-    times: tuple[ExpectedTimes, ...] = ()
-    orders: tuple[NodeHeartbeatResponse, ...] = ()
-
-
-class NodeAnswer(Record):
-    """The answer to the NodeQuestion ``number``.
-
-    ``statuses`` are containers that do not run, each with its place and reasons: the first in order, the last, and the
-    first paused one for each cause. ``waiting`` is the total number of waiting containers at the node. ``starts`` are
-    the expected starts of the first and of the last waiting container, by id; ``unknown`` is the reason why there is
-    none for the first. ``failed`` is the reason why the node cannot answer.
-
-    To a question with orders: ``started`` containers of the application would start, and ``queued`` would wait;
-    ``statuses`` has the first of these. The containers with the ids in ``paused`` and ``killed`` would make room.
-    """
-
-    number: int
-    statuses: tuple[ContainerStatus, ...] = ()
-    waiting: int = 0
-    starts: dict[str, Start] = field(default_factory=dict)
-    unknown: Unknown | None = None
-    failed: str = ""
-    started: int = 0
-    queued: int = 0
-    paused: tuple[str, ...] = ()
-    killed: tuple[str, ...] = ()
-
-
 class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
     """A node's news: the statuses that changed since the last answered heartbeat.
 
@@ -184,36 +135,94 @@ class ContainerToUpdate(Record):
     token: Token
 
 
-class NodeHeartbeatResponse(Record):
-    """``action`` is NORMAL, RESYNC (register again) or SHUTDOWN (end yourself; ``keep_containers`` says how).
+class NodeOrders(Record, kw_only=True):
+    """What the ResourceManager has a node do with its containers.
 
-    ``applications_to_cleanup`` have ended: their running containers are to be killed (-107). ``lifetime`` is the
-    cluster's ("stay" or "on-demand"): a node of an on-demand cluster ends itself if its RM stays unreachable.
-    ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None if unchanged.
-    ``next_interval_ms`` is the longest time between heartbeats from now on, 0 if unchanged. ``resource`` is the size
-    that an administrator gave the node, None for none. ``guaranteed_awaited``: guaranteed containers wait for
-    resources that other guaranteed ones hold here; None if unchanged. ``templates`` are the templates of
-    ``tasks_to_start`` that the node does not have. ``application_priorities`` are the changed ones.
+    ``applications_to_cleanup`` have ended: their running containers are to be killed (-107). ``resource`` is the size
+    that an administrator gave the node, None for none. ``guaranteed_awaited``: guaranteed containers wait for resources
+    that other guaranteed ones hold here; None if unchanged. ``templates`` are the templates of ``tasks_to_start``
+    that the node does not have. ``application_priorities`` are the changed ones.
     """
 
-    response_id: int
-    action: str = "NORMAL"
     containers_to_start: tuple[ContainerToStart, ...] = ()
     containers_to_cleanup: tuple[str, ...] = ()
     containers_to_update: tuple[ContainerToUpdate, ...] = ()
     applications_to_cleanup: tuple[str, ...] = ()
     completed_acknowledged: tuple[str, ...] = ()
     queuing_limit: ContainerQueuingLimit = ContainerQueuingLimit()
-    keep_containers: bool = False
-    diagnostics: str = ""
-    lifetime: str = STAY
-    nodes_for_scheduling: tuple[RemoteNode, ...] | None = None
-    next_interval_ms: int = 0
     resource: Resource | None = None
     guaranteed_awaited: bool | None = None
     templates: tuple[LaunchTemplate, ...] = ()
     tasks_to_start: tuple[TaskToStart, ...] = ()
     application_priorities: tuple[ApplicationPriority, ...] = ()
+
+
+class ExpectedTimes(Record):
+    """The expected running times of the containers of an application: ``expected``, and ``usual`` before any of its
+    containers had begun. An empty id stands for every other application.
+    """
+
+    application_id: str
+    expected: Expected
+    usual: Expected
+
+
+class NodeQuestion(Record):
+    """A question of the ResourceManager, to which the node's next heartbeat has the answer with the same ``number``:
+    why do the containers of ``about`` wait, and when do they start? ``about`` is the id of an application or of a
+    container; "" means all containers of the node. ``times`` are expected running times.
+
+    With ``orders`` or ``pauses``: what would happen to containers of the application ``about``, and to others, if
+    these orders came, and a user paused these containers?
+    """
+
+    number: int
+    about: str = ""
+    times: tuple[ExpectedTimes, ...] = ()
+    orders: tuple[NodeOrders, ...] = ()
+    pauses: tuple[str, ...] = ()
+
+
+class NodeAnswer(Record):
+    """The answer to the NodeQuestion ``number``.
+
+    ``statuses`` are containers that do not run, each with its place and reasons: the first in order, the last, and the
+    first paused one for each cause. ``waiting`` is the total number of waiting containers at the node. ``starts`` are
+    the expected starts of the first and of the last waiting container, by id; ``unknown`` is the reason why there is
+    none for the first. ``failed`` is the reason why the node cannot answer.
+
+    To a question with orders: the containers with the ids ``started`` would start or resume at once, ``queued`` of the
+    application would wait, the first of which is in ``statuses``; those with the ids ``paused`` and ``killed`` would
+    make room.
+    """
+
+    number: int
+    statuses: tuple[ContainerStatus, ...] = ()
+    waiting: int = 0
+    starts: dict[str, Start] = field(default_factory=dict)
+    unknown: Unknown | None = None
+    failed: str = ""
+    started: tuple[str, ...] = ()
+    queued: int = 0
+    paused: tuple[str, ...] = ()
+    killed: tuple[str, ...] = ()
+
+
+class NodeHeartbeatResponse(NodeOrders):
+    """``action`` is NORMAL, RESYNC (register again) or SHUTDOWN (end yourself; ``keep_containers`` says how).
+
+    ``lifetime`` is the cluster's ("stay" or "on-demand"): a node of an on-demand cluster ends itself when its RM is
+    gone for good. ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None if unchanged.
+    ``next_interval_ms`` is the longest time between heartbeats from now on, 0 if unchanged.
+    """
+
+    response_id: int
+    action: str = "NORMAL"
+    keep_containers: bool = False
+    diagnostics: str = ""
+    lifetime: str = STAY
+    nodes_for_scheduling: tuple[RemoteNode, ...] | None = None
+    next_interval_ms: int = 0
     questions: tuple[NodeQuestion, ...] = ()
 
 

@@ -11,7 +11,7 @@ from ..machine.calls import CallReceived, Reply, ReplyError, StopDaemon
 from ..records.explanation import JobForecast
 from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.state import RemoveRecords, StoreRecord
-from ..records.tracker_protocol import NodeHeartbeatResponse
+from ..records.tracker_protocol import NodeOrders
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Placement(Record):
     """
 
     application_id: str = ""
-    orders: dict[str, tuple[NodeHeartbeatResponse, ...]] = field(default_factory=dict)
+    orders: dict[str, tuple[NodeOrders, ...]] = field(default_factory=dict)
     granted: dict[str, int] = field(default_factory=dict)
     rest: JobForecast = JobForecast()
 

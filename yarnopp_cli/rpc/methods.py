@@ -10,6 +10,7 @@ from ..records import (
     container_protocol,
     distributed_protocol,
     explanation,
+    foretell_protocol,
     history,
     job_protocol,
     master_protocol,
@@ -32,7 +33,7 @@ def methods_of(*protocols: ModuleType) -> Methods:
     return methods
 
 
-NM_METHODS = methods_of(container_protocol)
+NM_METHODS = methods_of(container_protocol, foretell_protocol)
 """The methods of a NodeManager, for masters and users."""
 
 PROXY_METHODS = methods_of(master_protocol)

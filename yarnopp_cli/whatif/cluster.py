@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from executor.light import replace
+from executor.light import made_of, replace
 from executor.reasons import by_rule
 
 from ..allocation.asks import normalise
@@ -19,7 +19,7 @@ from ..records.explanation import ForeseeJobRequest, Holders, JobForecast, Reaso
 from ..records.job_protocol import SubmitApplicationRequest, SubmitApplicationResponse, SubmitJobRequest
 from ..records.reports import GONE, NodeState
 from ..records.requests import ContainerLaunchContext
-from ..records.tracker_protocol import NodeHeartbeatRequest, NodeHeartbeatResponse
+from ..records.tracker_protocol import NodeHeartbeatRequest, NodeHeartbeatResponse, NodeOrders
 from ..resourcemanager.commands import Placement
 from ..resourcemanager.entities import RMApp
 from ..resourcemanager.machine import ResourceManager
@@ -104,7 +104,7 @@ class _Copy:
     """A copy of the RM, and what it tells its nodes: ``orders``, by id."""
 
     def __init__(self, rm: ResourceManager, call: CallReceived, now: float) -> None:
-        self.orders: dict[str, list[NodeHeartbeatResponse]] = {}
+        self.orders: dict[str, list[NodeOrders]] = {}
         self._rm, self._call, self._now = rm, call, now
         self._last = _FIRST_CALL
         nodes = rm.context.nodes.values()
@@ -163,7 +163,7 @@ class _Copy:
             match command:
                 case Reply(call_id, NodeHeartbeatResponse() as response) if call_id in self._beats:
                     if response.tasks_to_start or response.containers_to_start:
-                        self.orders.setdefault(self._beats[call_id], []).append(response)
+                        self.orders.setdefault(self._beats[call_id], []).append(made_of(NodeOrders, response))
                 case Reply(call_id, response) if call_id == self._last:
                     answer = response
                 case ReplyError(call_id, error) if call_id == self._last:

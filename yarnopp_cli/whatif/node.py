@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from executor.core.container import KILLING, PAUSED, PAUSING, SCHEDULED, Container
 from executor.core.estimates import remaining
+from executor.core.events import ContainerPauseRequested
 from executor.core.scheduler import ContainerScheduler
 
 from ..explain.estimates import is_beyond, weaker
@@ -39,11 +40,13 @@ def answer(scheduler: ContainerScheduler, question: NodeQuestion, now: float) ->
 def foresee(node: NodeManager, question: NodeQuestion, now: float) -> NodeAnswer:
     """The answer of this node, a copy, which is used up by it."""
     scheduler, about = node.scheduler, question.about
-    if not question.orders:
+    if not question.orders and not question.pauses:
         return answer(scheduler, question, now)
     world = Foresight(scheduler, scheduler.live.get, list(scheduler.live.values()), now, lambda one, at: None)
     for orders in question.orders:
         world.perform(node.follow(orders, now))
+    for name in question.pauses:
+        world.tell(ContainerPauseRequested(name))
     mine = {one.container_id for one in scheduler.live.values() if one.spec.application_id == about}
     line = scheduler.line()
     queued = [one.container_id for one in line if one.container_id in mine]
@@ -51,9 +54,9 @@ def foresee(node: NodeManager, question: NodeQuestion, now: float) -> NodeAnswer
         question.number,
         tuple(scheduler.statuses(queued[:1])) if queued else (),
         len(line),
-        started=len(mine) - len(queued),
+        started=tuple(dict.fromkeys(one.container_id for one in world.started)),
         queued=len(queued),
-        paused=tuple(world.paused),
+        paused=tuple(one for one in world.paused if one not in question.pauses),
         killed=tuple(world.killed),
     )
 

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor.causes import CauseKind
 from executor.core import applications
 from executor.core.applications import Applications
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
 from executor.core.container import Container
 from executor.core.events import (
     ApplicationPriorityChanged,
-    ContainerLaunched,
     ContainerPauseRequested,
     ContainerResumeRequested,
     QueuingLimitReceived,
@@ -24,7 +22,7 @@ from executor.core.events import (
 from executor.core.queues import ORDERS
 from executor.core.reclaim import POLICIES, NewestFirst, Reclaimable
 from executor.core.victims import EXACT_EFFORT, cheapest
-from executor.records import ContainerExitStatus, ContainerQueuingLimit, ContainerState, Resource
+from executor.records import ContainerExitStatus, ContainerQueuingLimit, Resource
 from executor.settings import ExecutorSettings, properties_of
 
 from .world import G, O, World, a_spec
@@ -371,82 +369,6 @@ class TestPreemption:
         world.stop("large")
         world.schedule("g", G, 0, 2)
         assert killed(world) == ["vcores"]
-
-
-def gave_way(world: World, container_id: str) -> dict[str, bool]:
-    """Who makes room for a container since the last step: whether it is killed, by id."""
-    found = {}
-    for status in world.machine.statuses():
-        cause = status.cause
-        if cause is not None and cause.kind is CauseKind.MAKE_ROOM and cause.for_container == container_id:
-            found[status.container_id] = status.state is ContainerState.KILLING
-    return found
-
-
-def promoted(world: World, *container_ids: str) -> None:
-    """Promote them one after the other, and check that those give way of whom it was told before."""
-    told = {
-        step.container_id: isinstance(step, KillContainer)
-        for step in world.machine.would_give_way(container_ids, world.now)
-    }
-    done: dict[str, bool] = {}
-    for name in container_ids:
-        world.update(name, G)
-        done |= gave_way(world, name)
-    assert told == done
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("pause", [False, True])
-@pytest.mark.parametrize(
-    "names", [("one",), ("big",), ("one", "two"), ("one", "big", "two"), ("second", "one")]
-)
-def test_what_is_told_of_a_promotion_is_what_it_does(
-    policy: str, pause: bool, names: tuple[str, ...]
-) -> None:
-    """Whichever process is the first to say that it runs: the order is that of the decisions to start them."""
-    world = World(vcores=3, answers=False, preemption_policy=policy, use_pause_for_preemption=pause)
-    for name in ("first", "second", "third", "one", "two"):
-        world.schedule(name, O, 256)
-    world.schedule("big", O, 256, 2)
-    for pid, name in enumerate(("third", "second", "first"), 100):  # in the other order
-        world.now += 0.001
-        world.tell(ContainerLaunched(name, pid, 1))
-    world.now += 1.0
-    promoted(world, *names)
-
-
-def test_nobody_gives_way_where_that_is_in_vain_or_not_needed() -> None:
-    world = World(vcores=2, answers=False)
-    world.schedule("g", G, 256)
-    world.schedule("first", O, 256)
-    world.schedule("waits", O, 256)
-    world.schedule("large", O, 256, 2)
-    promoted(world, "large", "waits", "first")
-    assert world.machine.would_give_way(["unknown"], world.now) == []
-
-
-@given(st.data())
-def test_what_is_told_of_promotions_is_what_they_do_in_any_mixture(data: st.DataObject) -> None:
-    policy = data.draw(st.sampled_from(sorted(POLICIES)))
-    world = World(answers=False, preemption_policy=policy, use_pause_for_preemption=data.draw(st.booleans()))
-    number = data.draw(st.integers(3, 8))
-    for one in range(number):
-        kind = data.draw(st.sampled_from([O, O, O, G]))
-        world.schedule(
-            f"c{one}", kind, data.draw(st.sampled_from([128, 512, 900])), data.draw(st.integers(0, 3))
-        )
-    running = [s.container_id for s in world.machine.statuses() if s.state is ContainerState.LAUNCHING]
-    for name in data.draw(st.permutations(running)):
-        world.now += data.draw(st.sampled_from([0.0, 0.001, 1.0]))
-        world.tell(ContainerLaunched(name, 100, 1))
-    waiting = [
-        s.container_id
-        for s in world.machine.statuses()
-        if s.state is ContainerState.SCHEDULED and s.execution_type is O
-    ]
-    if waiting:
-        promoted(world, data.draw(st.sampled_from(waiting)))
 
 
 def candidates(*sizes: tuple[int, int], work: tuple[float, ...] = ()) -> list[Reclaimable]:

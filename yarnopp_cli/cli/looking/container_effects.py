@@ -12,6 +12,7 @@ from ...explain.preemptions import PAUSE, Preemption, disturbed, preempted_since
 from ...explain.reasons import why_not_promised
 from ...explain.snapshot import Picture
 from ...records.client_protocol import GetContainersRequest
+from ...records.foretell_protocol import ForetellRequest
 from ...records.reports import ContainerReport, is_waiting
 from ...views import containers as view
 from ...views.explain import consequences
@@ -45,7 +46,9 @@ def foretell(printer: Printer, client: LocalClient, action: str, reports: Sequen
         elif action == "demote":
             effect = consequences.demote_effect([report])
         else:
-            effect = consequences.pause_effect(report, picture)
+            node = picture.node(report.node_id) or client.node(report.node_id)
+            told = client.foretell(node, ForetellRequest(pauses=(report.container_id,)))
+            effect = consequences.pause_effect(report, told.started)
         if printer.is_json:
             document = view.document(report, picture.taken_at_ms)
             document["yopp"]["dryRun"] = {"action": action, "effect": effect, "preempts": preempts}

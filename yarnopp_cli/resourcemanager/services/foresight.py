@@ -59,7 +59,7 @@ def _at(node_id: str, placement: Placement, answers: Answers) -> NodeForecast:
     first = answer.statuses[0] if answer.statuses else None
     return NodeForecast(
         node_id,
-        answer.started,
+        placement.granted.get(node_id, 0) - answer.queued,
         answer.queued,
         max(0, first.position - 1) if first is not None else 0,
         tuple(replace(one, where=one.where or node_id) for one in first.why) if first is not None else (),

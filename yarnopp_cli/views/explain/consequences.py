@@ -10,7 +10,7 @@ from typing import Any
 from executor.records import ContainerState
 
 from ...errors import EXIT_CANNOT_START
-from ...explain.preemptions import Promotion, promotion, starts_instead
+from ...explain.preemptions import Promotion, promotion
 from ...explain.snapshot import Picture
 from ...records.explanation import JobForecast, NodeForecast, Reason, ReasonCode
 from ...records.ids import dotted, short_id, suffix
@@ -124,17 +124,17 @@ def demote_effect(reports: Sequence[ContainerReport]) -> str:
     )
 
 
-def pause_effect(report: ContainerReport, picture: Picture) -> str:
-    """The effect when a user pauses a running container: which container gets its vcores."""
-    here, number = picture.snapshots.get(report.node_id), report.resource.vcores
-    kept = megabytes(report.resource.memory)
-    paused = f"All its processes are paused until `resume`; it keeps its {kept}."
-    if here is None or not number:
+def pause_effect(report: ContainerReport, starts: Sequence[str]) -> str:
+    """The effect when a user pauses a running container: ``starts`` are the containers that get its vcores."""
+    number = report.resource.vcores
+    paused = f"All its processes are paused until `resume`; it keeps its {megabytes(report.resource.memory)}."
+    if not number:
         return paused
-    starts = starts_instead(report, here)
-    if starts is None:
+    if not starts:
         return f"{paused} Its {vcores(number)} {are(number)} free for others meanwhile."
-    return f"{paused} With its {vcores(number)}, {_names([starts])} starts, which is queued."
+    named = listed([f"container {dotted(one)}" for one in starts[:_NAMED]], len(starts) - _NAMED)
+    begin = are(len(starts), "starts, which is queued", "start, which are queued")
+    return f"{paused} With its {vcores(number)}, {named} {begin}."
 
 
 def drain(node: NodeReport) -> str:
