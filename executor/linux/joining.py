@@ -20,6 +20,7 @@ from ..errors import reason_of
 from ..light import Record
 from ..records import shell_code
 from .cgroups.files import CGROUP_ROOT, read_mounts, read_paths
+from .launcher import leave_keyring
 from .procfs import author, children, environment_marks, read_stat, send
 from .shim import CannotLaunchError, set_no_new_privileges, set_parent_death_signal, set_subreaper
 from .terminals import Terminal
@@ -176,6 +177,7 @@ def _become(
             os.dup2(stdout, 1)
         if terminal.is_own:
             terminal.enter(told)
+            leave_keyring()
             if not set_no_new_privileges():
                 raise OSError(errno.EPERM, os.strerror(errno.EPERM))
             entry = pwd.getpwuid(place.uid)

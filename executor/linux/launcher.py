@@ -78,6 +78,8 @@ IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "riscv64": 30}
 IDLE_CLASS = 3 << 13
 """The number of ioprio_set(2), for which the C library has no function, before that of ioprio_get(2); and its idle
 class."""
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
+"""The number of keyctl(2)."""
 SHELL = "/bin/sh"
 _SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -155,6 +157,16 @@ def io_priority() -> Callable[..., int]:
     if number is None or call is None:
         return lambda *value: 0
     return lambda *value: call("syscall", number + (not value), 1, 0, *value)
+
+
+def leave_keyring() -> None:
+    """Begin a session keyring of this process's own: whoever inherits one has its keys, whatever the user. Raises
+    OSError if there are keyrings and it stays in its own."""
+    number, call = KEYCTL.get(os.uname().machine), _calls()
+    if number and call is not None:
+        before = call("syscall", number, 0, -3, 0)  # KEYCTL_GET_KEYRING_ID of KEY_SPEC_SESSION_KEYRING
+        if call("syscall", number, 1, None) < 0 <= before:  # KEYCTL_JOIN_SESSION_KEYRING, a new one
+            raise OSError(errno.EDQUOT, "it keeps the keys of its starter's session (keyctl)")
 
 
 def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
@@ -732,6 +744,7 @@ def become(
         if account is not None:
             uid, gid, groups, strict = account
             call = _calls() if strict else None  # that user may not be able to read what Python loads for it
+            leave_keyring()
             os.setgroups(groups)
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
+from executor.linux.launcher import KEYCTL
+from tests.executor.linux.test_accounts import with_a_key
 from tests.patience import PATIENCE
 
 from .conftest import Yopp, a_yopp, wait_until
@@ -29,7 +31,9 @@ pytestmark = [
 OTHER = "nobody"
 PYTHON = "/usr/bin/python3"
 ATTACK = """
-import fcntl, os, sys
+import ctypes, fcntl, os, sys
+if ctypes.CDLL(None).syscall(int(sys.argv[2]), 10, -3, b"user", b"yopp-test", 0) > 0:
+    print("ROOTS key")
 roots = os.stat(sys.argv[1]).st_rdev
 found = list(range(256))
 for path in ("/dev/tty", sys.argv[1], *("/proc/self/fd/%d" % one for one in range(20))):
@@ -59,6 +63,7 @@ class Window:
         self.shown = ""
         self.pid, self.master = pty.fork()
         if self.pid == 0:
+            with_a_key()
             os.chdir(yopp.home)
             words = " ".join(map(shlex.quote, yopp.command))
             os.execve("/bin/sh", ["sh", "-c", script.replace("YOPP", words)], yopp.environment)
@@ -119,7 +124,7 @@ def yopp() -> Iterator[Yopp]:
 
 @pytest.mark.parametrize("how", ["at the terminal", "from a pipe", "into a pipe", "as JSON", "from nothing"])
 def test_who_is_entered_types_nothing_into_roots_terminal(yopp: Yopp, how: str) -> None:
-    inside = f"container shell-into last -- {PYTHON} -I -c {shlex.quote(ATTACK)} $ROOTS"
+    inside = f"container shell-into last -- {PYTHON} -I -c {shlex.quote(ATTACK)} $ROOTS {KEYCTL[os.uname().machine]}"
     script = {
         "at the terminal": f"YOPP {inside}",
         "from a pipe": f"echo | YOPP {inside}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import marshal
 import os
 import pwd
@@ -79,7 +80,7 @@ def test_a_user_who_cannot_be_looked_up_for_want_of_descriptors_is_not_taken_for
 
 
 LOOKS = """
-import os, sys
+import ctypes, os, sys
 node, victim, state = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 def attempt(what, action):
     try:
@@ -94,6 +95,10 @@ open("made", "w").close()
 open(os.environ["LOG_DIRS"] + "/more", "w").close()
 attempt("signals the node", lambda: os.kill(node, 0))
 attempt("signals its parent", lambda: os.kill(os.getppid(), 0))
+def key():
+    if ctypes.CDLL(None).syscall(int(sys.argv[4]), 10, -3, b"user", b"yopp-test", 0) < 0:  # KEYCTL_SEARCH
+        raise OSError
+attempt("has a key of root's session", key)
 attempt("becomes root", lambda: os.setuid(0))
 attempt("reads root's file", lambda: open(victim))
 attempt("reads the records", lambda: os.listdir(state))
@@ -109,6 +114,16 @@ for line in open("/proc/self/status"):
 """
 
 
+def with_a_key() -> int:
+    """Begin a session keyring with a key; the number of keyctl(2)."""
+    number = launcher.KEYCTL[os.uname().machine]
+    keys = ctypes.CDLL(None)
+    assert (
+        keys.syscall(number, 1, None) > 0 and keys.syscall(number - 2, b"user", b"yopp-test", b"x", 1, -3) > 0
+    )
+    return number
+
+
 @as_root
 def test_a_container_of_another_user_has_that_users_rights_and_no_more(
     place: Path, cgroups: CgroupDriver, settings: ExecutorSettings
@@ -120,7 +135,7 @@ def test_a_container_of_another_user_has_that_users_rights_and_no_more(
 
     async def scenario() -> None:
         async with a_node(place, cgroups, settings) as node:
-            words = (str(os.getpid()), str(victim), str(place / "state"))
+            words = (str(os.getpid()), str(victim), str(place / "state"), str(with_a_key()))
             traces = place / "traces"
             traces.mkdir()
             traces.chmod(0o777)
