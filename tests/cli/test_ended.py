@@ -45,7 +45,7 @@ def ask(cli: Cli, command: str, word: str) -> Any:
 def kept(run_dir: Path) -> None:
     keep(run_dir, 61, "nightly")
     keep(run_dir, 62, "weekly")
-    keep(run_dir, 63, "on the end of weekly", tags=("on-end",))
+    keep(run_dir, 63, "weekly (on-end)", tags=("on-end",))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

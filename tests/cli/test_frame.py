@@ -276,7 +276,7 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             (
                 "no such command: rn",
                 "`yopp` has no command of that name",
-                "did you mean `yopp run`? `yopp --help` lists what it takes",
+                "did you mean `yopp run`? `yopp --help` lists its options and arguments",
             ),
         ),
         (
@@ -284,7 +284,8 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             (
                 "no such option: --shell_comand",
                 "`yopp dshell` has no option of that name",
-                "did you mean --shell-args, --shell-command or --shell-env? `yopp dshell --help` lists what it takes",
+                "did you mean --shell-args, --shell-command or --shell-env? "
+                "`yopp dshell --help` lists its options and arguments",
             ),
         ),
         (
@@ -292,19 +293,23 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             (
                 "invalid value for '--memory'",
                 "'-5' is not a size; write 512 (MB), 512M or 2G",
-                "`yopp run --help` lists what it takes",
+                "`yopp run --help` lists its options and arguments",
             ),
         ),
         (
             "pi 10",
-            ("missing argument 'NSAMPLES'", "`yopp pi` needs it", "`yopp pi --help` lists what it takes"),
+            (
+                "missing argument 'NSAMPLES'",
+                "`yopp pi` needs it",
+                "`yopp pi --help` lists its options and arguments",
+            ),
         ),
         (
             "up --memory",
             (
                 "option '--memory' requires an argument",
                 "nothing follows it",
-                "`yopp up --help` lists what it takes",
+                "`yopp up --help` lists its options and arguments",
             ),
         ),
         (
@@ -312,7 +317,7 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             (
                 "invalid value for '-n' / '--num-containers'",
                 "0 is not between 1 and 100000",
-                "`yopp run --help` lists what it takes",
+                "`yopp run --help` lists its options and arguments",
             ),
         ),
         (
@@ -320,19 +325,23 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             (
                 "invalid value for '-o' / '--output'",
                 "'out/{task}' is not one of 'table', 'wide', 'json', 'jsonl', 'tsv', 'name'",
-                "--results NAME writes the output of tasks to files; `yopp run --help` lists what it takes",
+                "--results NAME writes the output of tasks to files; `yopp run --help` lists its options and arguments",
             ),
         ),
         (
             "run --retries -1 true",
-            ("invalid value for '--retries'", "-1 is below 0", "`yopp run --help` lists what it takes"),
+            (
+                "invalid value for '--retries'",
+                "-1 is below 0",
+                "`yopp run --help` lists its options and arguments",
+            ),
         ),
         (
             "up now",
             (
                 "unexpected argument: now",
                 "`yopp up` does not take that",
-                "`yopp up --help` lists what it takes",
+                "`yopp up --help` lists its options and arguments",
             ),
         ),
     ],

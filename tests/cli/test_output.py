@@ -284,7 +284,7 @@ def test_a_narrow_terminal_leaves_out_what_can_be_spared_and_says_so(
     assert titles(45) == ["ID", "NAME", "COUNT"]
     assert capsys.readouterr().err == ""
     assert titles(40) == ["ID", "NAME"]
-    assert capsys.readouterr().err == "no room for COUNT: -o wide shows all\n"
+    assert capsys.readouterr().err == "hidden columns: COUNT (-o wide shows all)\n"
     assert titles(35) == titles(10) == ["ID"], "ids stay whole"
     silent = (COLUMNS[0], replace(COLUMNS[1], spare=1), replace(COLUMNS[2], value=lambda one: 0, spare=2))
     assert titles(40, columns=silent) == ["ID", "NAME"], "what says nothing goes first"

@@ -73,7 +73,7 @@ def test_the_command_whose_option_was_typed_is_named(
     result = cli(*typed.split())
     assert result.code == 2 and result.err.startswith(f"error: {message}\n")
     assert result.err.endswith(
-        f"  hint: `{' '.join(('yopp', *command.split(), '--help'))}` lists what it takes\n"
+        f"  hint: `{' '.join(('yopp', *command.split(), '--help'))}` lists its options and arguments\n"
     )
 
 
@@ -273,7 +273,7 @@ def test_a_change_that_is_only_tried_says_what_would_be(cli: Cli, cluster: Clust
     assert refused.code == 2 and refused.err == (
         "error: invalid value for 'DUR'\n"
         "  because: 'foo' is not a duration; write 90s, 5m, 2h or 1h30m, or `unlimited`\n"
-        "  hint: `yopp app lifetime --help` lists what it takes\n"
+        "  hint: `yopp app lifetime --help` lists its options and arguments\n"
     )
 
 

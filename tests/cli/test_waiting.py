@@ -149,6 +149,10 @@ def test_kill_ends_what_is_not_there_in_time(cli: Cli, cluster: Cluster) -> None
 def test_all_where_nothing_lives_says_so(cli: Cli, cluster: Cluster) -> None:
     cluster.applications.clear()
     ended = cli("wait", "all")
-    assert (ended.code, ended.out, ended.err) == (0, "", "nothing is running: there is nothing to wait for\n")
+    assert (ended.code, ended.out, ended.err) == (
+        0,
+        "",
+        "no application is running: there is nothing to wait for\n",
+    )
     ended = cli("app", "kill", "all", "-y")
     assert (ended.code, ended.err) == (0, "no live applications to kill\n")

@@ -115,7 +115,7 @@ def test_what_is_piped_in_and_read_by_nobody_is_refused(tmp_path: Path) -> None:
 
     def refused(fd: int) -> bool:
         ended = subprocess.run(command, stdin=fd, capture_output=True)
-        assert (b"would not be read" in ended.stderr) == bool(ended.returncode), ended.stderr
+        assert (b"would read the standard input" in ended.stderr) == bool(ended.returncode), ended.stderr
         return ended.returncode != 0
 
     for data in ("", "a\nb\n"):

@@ -40,7 +40,7 @@ def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: P
         document = json.loads((tmp_path / name).read_text())["app"]
         assert (document["id"], document["finalStatus"]) == (following[2], "FAILED")
         shown = cluster.json("app", "status", following[1])["app"]
-        assert (shown["name"], shown["applicationTags"]) == (f"on the end of {name}", "on-end")
+        assert (shown["name"], shown["applicationTags"]) == (f"{name} (on-end)", "on-end")
         cluster("wait", "last", code=3)
 
 

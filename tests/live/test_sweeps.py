@@ -65,7 +65,7 @@ def test_tasks_read_their_file_or_their_piece_of_what_is_piped_in(cluster: Yopp,
     assert "c.txt, which task 2 reads, cannot be read" in missing.stderr and not (tmp_path / "ran").exists()
     for words in (("-d",), ("--stdin", "a.txt"), ("--shell",)):
         assert "exclude each other" in cluster("run", "--pipe", *words, "cat", input="x\n", code=2).stderr
-    assert "would not be read" in cluster("run", "cat", input="x\n", code=2).stderr
+    assert "would read the standard input" in cluster("run", "cat", input="x\n", code=2).stderr
 
 
 def test_input_that_comes_while_its_job_runs_is_told_to_be_unread(cluster: Yopp, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The frame of the command line: loads the chosen command, runs it, prints its error, returns its exit code.
 
-The only place that catches everything. A command function returns None (exit 0) or its exit code as an int, and
+The only place that catches all exceptions. A command function returns None (exit 0) or its exit code as an int, and
 raises YoppError for errors.
 """
 
@@ -35,7 +35,7 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code. Never raises."""
     output.reset(json_wanted=_asks_for_json(argv), color=_asked_color(argv))
     try:
-        # A shell's TAB: whatever words stand there, none is to be parsed.
+        # A TAB of the shell: its words are not parsed as a command.
         if list(argv[:2]) == ["completion", "words"]:
             from .help.completion import words
 
@@ -70,7 +70,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _invoke(argv: list[str]) -> int:
-    """Run the command that the words mean: read here where they are well-formed, else by typer."""
+    """Run the command of the command line: read here if it is well-formed, else by typer."""
     if output.called_mapred() and argv[:1] == ["job"]:
         argv = ["mapred", *argv]
     found = understood(argv)
@@ -97,15 +97,13 @@ def _asks_for_help(argv: list[str]) -> bool:
 def _call(command: Callable[[], Any]) -> int:
     try:
         result = command()
-    except (
-        SystemExit
-    ) as exit_:  # a command that leaves in the middle, and typer when a pipe broke under its help
+    except SystemExit as exit_:  # a command that ends early, or typer after a broken pipe
         result = exit_.code
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
 
 
 def _fail(error: YoppError, argv: Sequence[str]) -> int:
-    """Print an error; its exit code, for usage that of Hadoop's client where that is wanted."""
+    """Print an error and return its exit code; for a usage error, Hadoop's code if that is requested."""
     if error.exit_code == EXIT_USAGE and output.wants_hadoops_codes():
         words = [word for word in argv if not word.startswith("-")]
         if any(
@@ -118,7 +116,7 @@ def _fail(error: YoppError, argv: Sequence[str]) -> int:
 
 
 def _closed(error: output.OutputClosedError) -> int:
-    """Standard output takes no more: say so, unless its reader has just gone."""
+    """Report that standard output takes no more data, unless its reader has just ended."""
     output.abandon(sys.stdout)
     if not error.broken_pipe:
         output.error(error)
@@ -126,9 +124,9 @@ def _closed(error: output.OutputClosedError) -> int:
 
 
 def _refused(error: OSError, argv: Sequence[str]) -> int:
-    """The system refused what no command foresaw."""
+    """Print an operating system error that no command has handled."""
     if error.filename is None and any(word in ("-h", "--help", "-help") for word in argv):
-        return _closed(output.OutputClosedError(error))  # the parser writes its help itself
+        return _closed(output.OutputClosedError(error))  # The parser writes its help itself.
     forbidden = isinstance(error, PermissionError)
     problem = YoppError(
         f"cannot use {os.fsdecode(error.filename)}" if error.filename else "the system refused a call",
@@ -141,7 +139,7 @@ def _refused(error: OSError, argv: Sequence[str]) -> int:
 
 
 def _print_executor_error(error: Exception) -> int:
-    """Print an ExecutorError and return 1; 0 for any other. Help need not import the executor for that."""
+    """Print an ExecutorError and return 1; return 0 for any other error. Help need not import the executor for that."""
     errors = sys.modules.get("executor.errors")
     if errors is None or not isinstance(error, errors.ExecutorError):
         return 0
@@ -150,7 +148,8 @@ def _print_executor_error(error: Exception) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """Write the story of an unforeseen error to a file, and say where, in one line, unless an upgrade is behind it."""
+    """Write the details of an unexpected exception to a file, and print its path in one line, unless an upgrade has
+    caused it."""
     import tempfile
     import traceback
 
@@ -173,7 +172,7 @@ def _bug(error: Exception) -> int:
 
 
 def _flush_quietly() -> None:
-    """Leave nothing in the buffers that the interpreter would complain about at its end."""
+    """Empty the buffers of the streams, so that the interpreter prints no error at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -188,7 +187,7 @@ def _asked_color(argv: Sequence[str]) -> str | None:
 
 
 def _asks_for_json(argv: Sequence[str]) -> bool:
-    """Whether errors are wanted as JSON."""
+    """Whether errors are to be printed as JSON."""
     words = own_words(argv)
     if "--json" in words:
         return True

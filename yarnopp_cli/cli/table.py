@@ -9,8 +9,8 @@ from executor.light import Record
 
 
 class Entry(Record):
-    """One command. ``group`` is true if it has subcommands; ``module`` is under ``yarnopp_cli.cli``, as are ``more``,
-    in which further subcommands are."""
+    """One command. ``group`` is true if it has subcommands; ``module`` is under ``yopp_cli.cli``, as are ``more``, the
+    modules of further subcommands."""
 
     name: str
     module: str
@@ -63,7 +63,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry("node", "looking.node", "List, show, drain, resume and resize nodes", group=True),
         Entry("queue", "looking.queue", "List and show queues", group=True),
-        Entry("explain", "looking.explain", "Explain why something waits, and when it may start"),
+        Entry("explain", "looking.explain", "Explain why a job or container waits, and when it may start"),
         Entry("stats", "looking.stats", "Show measured CPU and memory beside the allocation"),
         Entry("events", "looking.events", "Print or follow the events of the cluster"),
         Entry("report", "looking.report", "Write a job's timeline and waiting times as one HTML file"),

@@ -1,4 +1,4 @@
-"""The tree of all commands as typer has it, and what becomes of a command line that is given to it."""
+"""Builds typer's command tree, runs a command line with it, and rewrites typer's error messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .frame.typed import Lazily, examples, group, made, new_typer
 from .table import COMMANDS, SECTIONS
 from .words import load, own_words
 
-# typer keeps its own click private; the base of its public BadParameter is the family of all usage errors
+# typer's own click is private; the base of its public BadParameter is the base of all usage errors.
 _LIKE = 0.7
-"""difflib's ratio from which on a word is taken for a slip of another."""
+"""The least similarity, by difflib, at which a word counts as a misspelling of another."""
 _ELSEWHERE = {
     "up": ("start",),
     "down": ("stop", "shutdown"),
@@ -33,7 +33,7 @@ _ELSEWHERE = {
     "logs": ("follow", "tail", "output"),
     "explain": ("why",),
 }
-"""What pueue, Slurm, docker and the shell call our commands."""
+"""The names of our commands in pueue, Slurm, docker and the shell."""
 _BY_OTHERS = {
     word: [one for one, words in _ELSEWHERE.items() if word in words]
     for words in _ELSEWHERE.values()
@@ -43,7 +43,7 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 def _load(name: str) -> Any:
-    """The command ``name``, from its module. Raises KeyError if there is none of that name."""
+    """The command ``name``, from its module. Raises KeyError if there is none."""
     load(name)
     if name in REGISTERED:
         return made(REGISTERED[name])
@@ -65,7 +65,7 @@ class _Root(TyperGroup):
 
 
 def root() -> Any:
-    """The parser's command of the whole command line, which imports each command that is asked for."""
+    """The parser's command of the whole command line; it imports a command at its first use."""
     return typer.main.get_command(
         new_typer(
             cls=_Root,
@@ -96,7 +96,8 @@ def _main(
 
 
 def call(argv: list[str]) -> Any:
-    """Have typer read a command line and run it; what its command returns. Raises UsageError, and what commands do."""
+    """Let typer read a command line and run its command. Returns the command's result. Raises UsageError, and the
+    errors of commands."""
     try:
         return root().main(args=argv, prog_name="yopp", standalone_mode=False)
     except _USAGE_ERROR as error:
@@ -104,10 +105,10 @@ def call(argv: list[str]) -> Any:
 
 
 def _usage(error: Any, argv: list[str]) -> int:
-    """A usage error of the parser, raised in our three lines."""
+    """Raise a usage error of the parser in our form of three lines."""
     message = error.format_message().rstrip()
     context = getattr(error, "ctx", None)
-    if context is not None and message == context.get_help().rstrip():  # a group without its subcommand
+    if context is not None and message == context.get_help().rstrip():  # A group without its subcommand.
         output.Printer().text(message)
         return EXIT_USAGE
     command = context.command_path if context is not None else _command_of(argv)
@@ -116,13 +117,13 @@ def _usage(error: Any, argv: list[str]) -> int:
 
 
 def _command_of(argv: list[str]) -> str:
-    """The command that is typed, where the parser does not say whose option it complains of."""
+    """The typed command, if the parser does not name the command of the wrong option."""
     of_group = bool(argv) and argv[0] in COMMANDS and COMMANDS[argv[0]].group
     words = argv[: 2 if of_group else 1]
     return " ".join(["yopp", *words]) if words and words[0] in COMMANDS else "yopp"
 
 
-# What the parser says, to be taken apart: what, because, hint.
+# The parser's messages, divided into message, reason and hint.
 _VALUE = re.compile(r"(invalid value for .*?'): (.*)", re.DOTALL)
 _UNEXPECTED = re.compile(r"got unexpected extra argument(?:s|\(s\))? \((.*)\)", re.DOTALL)
 _NO_SUCH = re.compile(
@@ -132,8 +133,8 @@ _NO_SUCH = re.compile(
 
 
 def _three_lines(message: str, command: str, argv: list[str]) -> UsageError:
-    """A complaint of the parser about the words after ``command``."""
-    hint = f"`{command} --help` lists what it takes"
+    """An error of the parser about the words after ``command``."""
+    hint = f"`{command} --help` lists its options and arguments"
     if found := _VALUE.fullmatch(message):
         because = re.sub(r"is not a valid int(eger)?( range)?$", "is not a whole number", found[2])
         because = re.sub(r"is not in the range (\d+)<=x<=(\d+)[.]?$", r"is not between \1 and \2", because)
@@ -160,14 +161,14 @@ def _three_lines(message: str, command: str, argv: list[str]) -> UsageError:
 
 
 def _as_typed(option: str, argv: list[str]) -> str:
-    """The word that holds an option of one letter: the parser takes ``-lst`` for three options, people mean one."""
+    """The word that contains an option of one letter: the parser takes ``-lst`` for three options, users mean one."""
     words = [word for word in own_words(argv) if re.fullmatch(r"-[A-Za-z][A-Za-z_-]{2,}", word)]
     return next((word for word in words if len(option) == 2 and option[1] in word), option)
 
 
 def _suggestions(word: str, command: str, found: list[str]) -> list[str]:
-    """What may have been meant by a word that ``command`` does not have: of what the parser ``found`` what is like it,
-    YARN's options, and the commands of groups that have this name."""
+    """Suggestions for an unknown word of ``command``: similar names among the parser's candidates ``found`` and YARN's
+    options, and subcommands of this name."""
     name = word.lstrip("-")
     path = command.split()[1:]
     if not word.startswith("-") and not path:
@@ -187,5 +188,5 @@ def _suggestions(word: str, command: str, found: list[str]) -> list[str]:
 
 
 def _is_like(name: str, other: str) -> bool:
-    swapped = sorted(name) == sorted(other)  # in a short word, that is a great part of it
+    swapped = sorted(name) == sorted(other)  # In a short word, this is a large part of the word.
     return swapped or SequenceMatcher(None, name, other).ratio() >= _LIKE or other.startswith(name[:4])

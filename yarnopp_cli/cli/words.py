@@ -1,4 +1,4 @@
-"""Which command the words of a command line name, and what else can be told of them before anything is imported."""
+"""Finds the command that a command line names, and its common options, without importing the command."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from .table import COMMANDS
 _HADOOPS = frozenset(
     {"app", "attempt", "container", "dshell", "logs", "node", "pi", "queue", "rmadmin", "top"}
 )
-"""The commands that have options of Hadoop's too, which look like several of ours in one word."""
+"""The commands that also have options of Hadoop's, which look like several of ours in one word."""
 
 
 def understood(argv: Sequence[str]) -> tuple[Command, dict[str, Any]] | None:
-    """The command that is typed, and the values of its options; None for what only the whole parser understands."""
+    """The typed command, and the values of its options; None for a command line that only the whole parser
+    understands."""
     if not argv or argv[0] not in COMMANDS:
         return None
     name, depth = argv[0], 1
@@ -38,23 +39,24 @@ def _may_be_hadoops(word: str) -> bool:
 
 
 def load(name: str, path: str = "") -> None:
-    """Import the modules of a command, which register what can be typed; with ``path`` only until that is there."""
+    """Import the modules of a command, which register its subcommands; with ``path``, only until this one is
+    registered."""
     for module in (COMMANDS[name].module, *COMMANDS[name].more):
         if path not in REGISTERED:
             __import__(f"{__package__}.{module}")
 
 
 def own_words(argv: Sequence[str]) -> list[str]:
-    """The words that are for yopp itself, not for a command that it runs."""
+    """The words for yopp itself, without the words of a command that it runs."""
     words = list(argv)
-    if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
+    if words[:1] == ["run"]:  # The words after its first plain word belong to the command that it runs.
         plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
         words = words[:plain]
     return words[: words.index("--")] if "--" in words else words
 
 
 def given(argv: Sequence[str], *options: str) -> list[str]:
-    """The values that these options are given, known from the words alone, as they may not parse."""
+    """The values of these options, from the words alone, which may not parse."""
     words = own_words(argv)
     pairs = zip(words, [*words, ""][1:], strict=True)
     return [

@@ -1,4 +1,4 @@
-"""``yopp engine list|test|use``: where commands work, and whether a YARN cluster answers."""
+"""``yopp engine list|test|use``: the engine on which commands work, and whether a YARN cluster answers."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _ask(address: str, printer: Printer) -> dict[str, Any]:
 
 
 def _opportunistic(chosen: Chosen, printer: Printer) -> bool | None:
-    """Whether opportunistic containers are scheduled there, by the documents of its nodes; None for unknown."""
+    """Whether opportunistic containers are scheduled there, by the documents of its nodes; None if that is unknown."""
     client = connected(chosen, printer)
     try:
         documents = [client.document_of(one) for one in client.nodes()]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 BUSY_SECONDS = 0.1
-"""For how long it is measured how busy the ResourceManager is."""
+"""Seconds over which the load of the ResourceManager is measured."""
 NODE_SECONDS = 5.0
 """The timeout of each call of a node: shorter than that of the RM, since one silent node must not hold up the rest."""
 _LIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING)
@@ -80,8 +80,8 @@ def _of_cluster(client: LocalClient) -> _Found:
 
 
 def _of_nodes(client: LocalClient, chosen: Sequence[NodeReport], printer: Printer | None) -> _Found:
-    """The figures of these nodes. With a ``printer``, nodes that do not answer are left out with a warning; it is an
-    error if none answers."""
+    """The figures of these nodes. With a ``printer``, nodes that do not answer are left out with a warning. Raises
+    YoppError if none answers."""
     samples: list[Figure] = []
     beans: list[Bean] = []
     silent: list[ConnectionFailedError] = []
@@ -94,7 +94,7 @@ def _of_nodes(client: LocalClient, chosen: Sequence[NodeReport], printer: Printe
                 raise
             continue
         samples += found
-        if len(chosen) > 1:  # Hadoop's names do not tell two nodes of one host apart
+        if len(chosen) > 1:  # Hadoop's names do not distinguish two nodes of one host.
             told = [{**one, "tag.Node": node.node_id} for one in told]
         beans += told
     for silence in silent:
@@ -125,4 +125,4 @@ def _running_seconds(pid: int) -> float:
         with open(f"/proc/{pid}/task/{pid}/schedstat") as file:
             return int(file.read().split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
-        return 0.0  # it has just ended, or the kernel counts none
+        return 0.0  # It has just ended, or the kernel has no such statistics.

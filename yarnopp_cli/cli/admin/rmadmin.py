@@ -73,7 +73,7 @@ def refresh_nodes(
 
 
 def _exclude_path(session: Session, running: dict[str, str]) -> str:
-    """The exclude file, from the configuration of this command, else of the cluster. Raises YoppError."""
+    """The exclude file, from the configuration of this command, else from the cluster's. Raises YoppError."""
     named = str(session.configuration.value(EXCLUDE_PATH)) or running.get(EXCLUDE_PATH, "")
     if not named:
         raise YoppError(
@@ -138,8 +138,8 @@ def update_node_resource(
     tries=True,
 )
 def refresh_queues(session: Session) -> None:
-    """Read the configuration of the queues again: yarn.scheduler.capacity.* of the files that the cluster was started
-    with, or of --conf; -D overrides both.
+    """Read the configuration of the queues again: yarn.scheduler.capacity.* from the files with which the cluster was
+    started, or from --conf; -D overrides both.
 
     All of it takes effect at once, and for the ResourceManager's next start; applications stay in their
     queues. If a queue to be removed has applications, the command is refused and nothing changes. Other
@@ -187,7 +187,7 @@ def service_state(session: Session) -> None:
 def state(
     session: Session, action: Annotated[str, argument("ACTION", "check."), Words(lambda: ("check",))]
 ) -> int:
-    """Check whether the stored state of the ResourceManager is readable. Exits with 1 if something is wrong."""
+    """Check whether the stored state of the ResourceManager is readable. Exits with 1 if there are errors."""
     from ...daemons.state_report import examine
 
     printer, path = session.printer, session.run_dir.rm_state_file

@@ -25,9 +25,9 @@ def agree(
     *,
     what: str = "container",
 ) -> None:
-    """Ask for confirmation of a change of ``named`` if ``all`` was typed without -y. The command ends with 1 if it is
-    refused. Raises UsageError without a terminal."""
-    from .naming import ALL  # a command that only polls names nothing
+    """Ask for confirmation of a change of ``named`` if ``all`` was typed without -y. The command ends with 1 if the
+    user refuses. Raises UsageError without a terminal."""
+    from .naming import ALL  # A command that only waits names no entities.
 
     if ALL not in given:
         return
@@ -48,7 +48,7 @@ def foretell_kill(
     text: Callable[[T], str],
     told: Callable[[Sequence[T], Callable[[T], str]], None],
 ) -> None:
-    """Print, by ``told``, what a kill of ``named`` would end: the ``live`` ones, with the ``text`` of each."""
+    """Print, by ``told``, which of ``named`` a kill would end: the ``live`` ones, with the ``text`` of each."""
     told(live, lambda one: f"would be killed: {text(one)}")
     if session.printer.for_people:
         session.printer.note(f"{len(live)} of {len(named)} live; nothing was changed")
@@ -75,8 +75,8 @@ def awaited(
     because: Callable[[str], str] = lambda _: "its time has expired",
     hint: str = "",
 ) -> Sequence[T]:
-    """As ``polled``, until everything that ``look`` finds is ``done``. Raises YoppError (exit 124) for those that do
-    not ``what`` in time, with the reason ``because`` gives for the first."""
+    """As ``polled``, until all entities that ``look`` finds are ``done``. Raises YoppError (exit 124) for those that
+    do not ``what`` in time, with the reason that ``because`` returns for the first."""
     found = polled(look, lambda every: all(map(done, every)), seconds)
     if waiting := [noun.identity(one) for one in found if not done(one)]:
         raise TimedOutError(
@@ -98,7 +98,8 @@ def tell(
     fields: Callable[[T], Sequence[tuple[str, str]]] | None = None,
     answer: Callable[[T], Mapping[str, Any]] | None = None,
 ) -> None:
-    """Print the outcome for each: for people a line, on stderr if nothing changed (``before``); otherwise in full."""
+    """Print the outcome for each entity: for users a line, on stderr if nothing changed (``before``); otherwise in
+    full."""
     printer = session.printer
     if not printer.for_people:
         session.details(noun, found, document=document, fields=fields, answer=answer)

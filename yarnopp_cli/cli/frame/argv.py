@@ -22,7 +22,7 @@ _COMMON_FLAGS = ("--json", "-q", "--quiet", "-v", "-vv", "--verbose", "--no-prog
 _COMMON_JOINED = re.compile(r"--(conf|run-dir|define|output|color|timeout|engine|rm)=|-[Do].")
 _DISTRIBUTED_SHELL = re.compile(r"(?:org\.apache\.hadoop\.yarn\.applications\.)?distributedshell\.Client")
 _PI = frozenset({"pi", "org.apache.hadoop.examples.QuasiMonteCarlo", "QuasiMonteCarlo"})
-# Letters and underscores only, three at least: too long for a cluster of our own one-letter options.
+# Letters and underscores only, at least three: too long for a group of our own one-letter options.
 _LONG_WITH_ONE_DASH = re.compile(r"-([A-Za-z][A-Za-z_-]{2,})(=.*)?", re.DOTALL)
 _DAEMONS = {"resourcemanager": "rm", "nodemanager": "nm"}
 
@@ -30,8 +30,8 @@ _DAEMONS = {"resourcemanager": "rm", "nodemanager": "nm"}
 def rewrite(argv: Sequence[str]) -> list[str]:
     """Translate ``argv`` to yopp's own command line. Raises UsageError.
 
-    Idempotent on our own spellings. Options that all commands have may stand before the command, or before
-    the subcommand; they are put behind it, where the parser looks for them.
+    Idempotent on our own spellings. Options that all commands have may stand before the command, or before the
+    subcommand; they are moved behind it, where the parser expects them.
     """
     early: list[str] = []
     words = _take_early(list(argv), early)
@@ -61,7 +61,7 @@ def _take_early(words: list[str], early: list[str]) -> list[str]:
     left = list(words)
     while left:
         word = left[0]
-        if word in ("--config", "-conf"):  # Hadoop's: the directory with the site files
+        if word in ("--config", "-conf"):  # Hadoop's option for the directory with the site files.
             early += ["--conf", *left[1:2]]
             del left[:2]
         elif word in _COMMON_VALUES:
@@ -75,7 +75,7 @@ def _take_early(words: list[str], early: list[str]) -> list[str]:
 
 
 def _with_early(early: list[str], words: list[str]) -> list[str]:
-    """Put the common options behind the command, and behind its subcommand where it has one."""
+    """Put the common options behind the command, and behind its subcommand if it has one."""
     if not early:
         return words
     depth = 2 if words[0] in COMMANDS and COMMANDS[words[0]].group and len(words) > 1 else 1
@@ -83,7 +83,7 @@ def _with_early(early: list[str], words: list[str]) -> list[str]:
 
 
 def _jar(rest: list[str]) -> list[str]:
-    """``jar X.jar PROGRAM ARGS``: the two programs of Hadoop's own jars that the document runs."""
+    """``jar X.jar PROGRAM ARGS``: the two programs of Hadoop's jars in YARN's document on opportunistic containers."""
     if not rest or rest[0].startswith("-"):
         raise UsageError(
             "jar needs the name of a jar file",
@@ -140,7 +140,7 @@ def _dshell(words: list[str]) -> list[str]:
             if known[name] and not equals and (after := next(pending, None)) is not None:
                 result.append(words[after])
         elif _LONG_WITH_ONE_DASH.fullmatch(word) and not word.startswith("-D"):
-            result.append("-" + word)  # an unknown long option: let the parser name it as a whole
+            result.append("-" + word)  # An unknown long option: the parser reports it as a whole.
         else:
             result.append(word)
     return result
@@ -174,9 +174,9 @@ def _unsupported(command: str, option: str) -> UsageError:
     )
 
 
-# What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "*" any number,
-# "~" some that mean nothing here).
-_LAST = "\0last"  # what follows the verb stands behind the application that -appId names
+# The translation of each of YARN's options: our words, and the number of its values ("" none, "1" one, "*" any number,
+# "~" values that are ignored). -- The words after the verb follow the application that -appId names.
+_LAST = "\0last"  # The words after the verb follow the application that -appId names.
 _Mapping = dict[str, tuple[tuple[str, ...], str]]
 _OPTIONS: dict[str, _Mapping] = {
     "app": {
@@ -227,7 +227,7 @@ _REFUSED = {
     "logs": "-log_files_pattern -size_limit_mb -list_nodes -nodeAddress -appOwner -clusterId -client_max_retries "
     "-client_retry_interval_ms",
 }
-"""YARN's options that have no counterpart here."""
+"""YARN's options without a counterpart here."""
 _VERBS = {"list", "status", "kill", "signal", "queue", "priority", "lifetime", "shell-into"}
 _GROUPS = ("app", "attempt", "container", "node", "queue")
 
@@ -238,7 +238,7 @@ def hadoops_options(command: str) -> list[str]:
 
 
 def _mapped(command: str, words: list[str]) -> list[str]:
-    """Rewrite ``-list -all`` and the like by the table; words that are not YARN's options stay as they are."""
+    """Rewrite ``-list -all`` and the like by the table; words that are not YARN's options stay unchanged."""
     known = {*_OPTIONS[command], *_REFUSED.get(command, "").split()}
     first = next((word for word in words if _yarn_option(known, word)), None)
     if first is None:
@@ -284,7 +284,7 @@ def _mapped(command: str, words: list[str]) -> list[str]:
 def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
     """Adjust options that do not map one to one."""
     if command == "app" and verb == ["list"] and "--state" in others:
-        others = ["-a", *others]  # YARN's filter speaks of applications that have ended too
+        others = ["-a", *others]  # YARN's filter includes ended applications.
     if verb[1:2] == [_LAST]:
         named = [word for word in others if not word.startswith("-")]
         if not named:
@@ -305,9 +305,7 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
 
 
 def _log_words(words: list[str]) -> list[str]:
-    """``logs``: a container named beside its application stands alone; log files are ``stdout`` and
-    ``stderr``.
-    """
+    """``logs``: the application beside a named container is dropped; log files are ``stdout`` and ``stderr``."""
     if any(word.startswith("container_") for word in words):
         words = [word for word in words if not word.startswith("application_")]
     if "--log-files" not in words:
@@ -342,21 +340,22 @@ def _yarn_signal(name: str) -> str:
 
 
 def _yarn_option(known: Collection[str], word: str) -> str:
-    """The option of YARN's that ``word`` is, "" if none. Two dashes count where they cannot be an option of ours."""
+    """The option of YARN that ``word`` is, "" if it is none. Two dashes count only if they cannot begin an option of
+    ours."""
     if word.startswith("--") and re.search("[A-Z_]|list", word):
         word = word[1:]
     return word if word in known else ""
 
 
 def _rmadmin(words: list[str]) -> list[str]:
-    """``rmadmin``: YARN's options, one of which says what to do; our own words stay as they are."""
+    """``rmadmin``: YARN's options, one of which names the action; our own words stay unchanged."""
     if not words or not words[0].startswith("-") or words[0] in ("-h", "--help"):
         return ["rmadmin", *words]
     option, rest = "-" + words[0].lstrip("-"), words[1:]
     if option == "-help":
         return ["rmadmin", "--help"]
     if option in ("-getServiceState", "-getAllServiceState", "-checkHealth"):
-        # YARN names one of several ResourceManagers here (rm1)
+        # YARN names one of several ResourceManagers here (rm1).
         return ["rmadmin", "service-state", *(rest[1:] if rest and not rest[0].startswith("-") else rest)]
     if option == "-updateNodeResource":
         return ["rmadmin", "update-node-resource", *(["--", *rest] if "-1" in rest else rest)]
@@ -375,7 +374,8 @@ def _refresh_nodes(words: list[str]) -> list[str]:
             result.append("--graceful")
         elif word.isdecimal() and result[-1:] == ["--graceful"]:
             result += ["--kill-after", f"{word}s"]
-        elif word not in ("-client", "-server"):  # who counts the seconds: always the ResourceManager here
+        # The option names the side that counts the seconds: here it is always the ResourceManager.
+        elif word not in ("-client", "-server"):
             result.append(word)
     return result
 

@@ -5,7 +5,8 @@
         \"\"\"List the running nodes.\"\"\"
 
 The frame adds the options that all commands have, handles them, and gives the function a session made of them. Every
-command takes all of them, so that a script can give them everywhere; those that do nothing are not in its help.
+command accepts all common options, so that a script can give them to any command; the help of a command leaves out
+options without an effect.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ F = TypeVar("F", bound=Callable[..., int | None])
 
 
 class Needs(enum.Enum, metaclass=QuickEnum):
-    """What a command works on. It decides which of the common options it has, and what they mean."""
+    """The part of a cluster that a command works on. It decides which common options the command has, and their
+    meaning."""
 
     NOTHING = "nothing"
-    """No cluster and no property: -D, --conf and --run-dir are taken, and do nothing."""
+    """No cluster and no property: -D, --conf and --run-dir are accepted without an effect."""
     HOST = "host"
     """This host's own cluster, whatever the engine, with a notice; --conf and -D are checked."""
     QUIET_HOST = "quiet host"
@@ -44,11 +46,11 @@ class Needs(enum.Enum, metaclass=QuickEnum):
     EXAMINED_HOST = "examined host"
     """This host, whatever the engine, with a notice. The command itself checks --conf and -D."""
     ENGINE = "engine"
-    """The choice of an engine itself: ``session.engine``."""
+    """The choice of an engine: ``session.engine``."""
     CLUSTER = "cluster"
-    """A cluster that runs; no property is read."""
+    """A running cluster; no property is read."""
     JOBS = "jobs"
-    """A cluster that runs, and properties."""
+    """A running cluster, and properties."""
 
 
 class Command(Record):
@@ -69,7 +71,7 @@ class Command(Record):
     settings: dict[str, Any]
 
     def read(self, words: Sequence[str]) -> dict[str, Any] | None:
-        """The values of all its options and arguments; None for words that only typer understands."""
+        """The values of all its options and arguments; None for words that only typer can read."""
         interspersed = self.settings.get("context_settings", {}).get("allow_interspersed_args", True)
         return read([*own_parameters(self), *added(self)], words, interspersed=interspersed)
 
@@ -98,14 +100,14 @@ def command(
 ) -> Callable[[F], F]:
     """Register a function as the command ``path`` ("node list"), with the example ``lines`` of its help.
 
-    ``lists``: it lists things of that noun, and has --state, --sort, --columns, --limit (``newest``: of the newest)
-    and --watch. ``forms``: those of -o that it has; without any it has no -o. ``asks``: it asks before it acts, unless
-    -y. ``progress``: it draws progress, unless --no-progress. ``bounded``: --timeout ends it; a command that bounds
-    itself declares its own Timeout, one that never ends has none. ``yarn``: it works on a YARN cluster too, by
-    ``session.cluster``, but for the options whose type says HERE_ONLY. ``tries``: --dry-run says what would happen
-    (``session.dry_run``; HERE_ONLY: not on a YARN cluster). ``waits``: it returns when what it does has happened, or at
-    once with --no-wait, and bounds itself by ``session.timeout``. ``changes``: it asks, tries and waits. ``settings``
-    are typer's (help, hidden, …).
+    ``lists``: it lists entities of that noun, and has --state, --sort, --columns, --limit (``newest``: of the newest)
+    and --watch. ``forms``: the values of -o that it has; without any it has no -o. ``asks``: it asks for confirmation,
+    unless -y is given. ``progress``: it draws progress, unless --no-progress is given. ``bounded``: the frame enforces
+    --timeout; a command that enforces it itself declares its own Timeout, a command that never ends has none.
+    ``yarn``: it works on a YARN cluster too, by ``session.cluster``, except for options whose type has HERE_ONLY.
+    ``tries``: --dry-run prints what would happen (``session.dry_run``; HERE_ONLY: not on a YARN cluster). ``waits``:
+    it waits for the change to complete, unless --no-wait is given, and enforces --timeout itself
+    (``session.timeout``). ``changes``: it asks, tries and waits. ``settings`` are typer's (help, hidden, …).
     """
     if changes:
         asks = tries = waits = True
@@ -121,12 +123,12 @@ def command(
 
 
 def own_parameters(one: Command) -> Sequence[Parameter]:
-    """The options and arguments that a command declares itself."""
+    """The options and arguments that a command itself declares."""
     return _parameters(one.function)
 
 
 def added(one: Command | None) -> Sequence[Parameter]:
-    """The options that the frame adds to a command, in the order of its help; for None, all of them."""
+    """The options that the frame adds to a command, in the order of its help; all such options for None."""
     if one is None:
         return _parameters(common)
     taken = {spelling for parameter in own_parameters(one) for spelling in parameter.spellings}
@@ -204,15 +206,15 @@ def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
         return one.function(session, **grouped(declared, values))
 
 
-# -- what all commands have --------------------------------------------------------------------------------------
+# -- the common options ------------------------------------------------------------------------------------------
 
 
 _parameters = cache(parameters)
-"""A command's are asked for several times."""
+"""The parameters of a command are needed several times."""
 
 
 def _check(values: Mapping[str, Any]) -> None:
-    """Check the configuration that is named, although this command reads no property. Raises ConfigurationError."""
+    """Check the named configuration, although this command reads no property. Raises ConfigurationError."""
     conf, define = values.get("conf"), values.get("define")
     if conf or define:
         from ...settings.loading import load
@@ -220,11 +222,11 @@ def _check(values: Mapping[str, Any]) -> None:
         load(tuple(conf or ()), tuple(define or ()), environ=os.environ, state_dir="/")
 
 
-# -- --timeout of a command that does not bound itself ------------------------------------------------------------
+# -- --timeout of a command that does not enforce it itself --------------------------------------------------------
 
 
 _alarms: list[tuple[Any, tuple[float, float]]] = []
-"""How the alarm of this process was before a command set it."""
+"""The alarm of this process before a command set it."""
 
 
 def _arm(seconds: float) -> None:
@@ -243,7 +245,7 @@ def _arm(seconds: float) -> None:
 
 
 def leave_alarm() -> None:
-    """Restore the alarm of this process to what it was before the command."""
+    """Restore the alarm of this process to its state before the command."""
     while _alarms:
         import signal
 

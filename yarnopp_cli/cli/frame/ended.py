@@ -1,4 +1,4 @@
-"""Jobs of clusters that have ended, found by their kept histories: one way for all commands that take such jobs."""
+"""Jobs of ended clusters, found by their kept histories: the same way for all commands that accept such jobs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 def here_or_ended(
     session: Session, named: Sequence[str], ask: Callable[[Sequence[str]], Sequence[T]]
 ) -> tuple[list[T], list[ApplicationHistory]]:
-    """What ``ask`` finds in the cluster for the words, and the histories of the jobs that only a cluster knew that has
-    ended. The cluster comes first, because the numbers of its jobs begin anew.
+    """The result of ``ask`` in the cluster for the words, and the histories of jobs that only an ended cluster knew.
+    The cluster comes first, because the numbers of its jobs begin anew.
 
-    Raises what ``ask`` raises for a word that neither knows."""
+    Raises the error of ``ask`` for a word that neither knows."""
     try:
         return list(ask(named)), []
     except (ConnectionFailedError, ApplicationNotFoundError) as error:
@@ -38,7 +38,7 @@ def here_or_ended(
         try:
             found += ask([word])
         except NoAnswerError:
-            raise  # it may know the job
+            raise  # The cluster may know the job.
         except (ConnectionFailedError, ApplicationNotFoundError) as error:
             lost = error
         else:
@@ -48,7 +48,7 @@ def here_or_ended(
 
 
 def ended_application(run_dir: RunDir, word: str, others: Sequence[str] = ()) -> str:
-    """The full id of the job that a word means, among those with a kept history and the ids of ``others``. Raises
+    """The full id of the job that a word means, among the jobs with a kept history and the ids of ``others``. Raises
     ApplicationNotFoundError, and UsageError for several."""
     kept = run_dir.kept_histories()
     known = sorted({*kept, *others}, key=lambda one: (len(one), one))
@@ -56,7 +56,7 @@ def ended_application(run_dir: RunDir, word: str, others: Sequence[str] = ()) ->
 
 
 def _history(run_dir: RunDir, word: str, lost: YoppError) -> ApplicationHistory:
-    """The history of the job that a word means. Raises ``lost``, the cluster's answer, where there is none."""
+    """The history of the job that a word means. Raises ``lost``, the cluster's answer, if there is none."""
     try:
         return read_history(run_dir, ended_application(run_dir, word))
     except ApplicationNotFoundError:

@@ -1,4 +1,4 @@
-"""The effect of ``--engine`` and ``--rm``: calls to a YARN cluster, or the refusal of unsupported commands and
+"""The effect of ``--engine`` and ``--rm``: a client of a YARN cluster, or the refusal of unsupported commands and
 options."""
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 HereOnlyOption = tuple[str, Any, str, HereOnly]
-"""An option that a YARN cluster cannot honour: its name, its default, how it is typed, and why."""
+"""An option that a YARN cluster cannot honour: its name, its default, its spelling, and the reason."""
 
 
 def choice_of(values: Mapping[str, Any]) -> Choice:
     """The engine that a command line selects. Raises UsageError, ConfigurationError."""
-    from ...client.choice import choose  # the frame itself imports no more than help needs
+    from ...client.choice import choose  # The frame itself imports only the modules that help needs.
 
     engine = values.get("engine")
     return choose(
@@ -40,7 +40,8 @@ def check_remote(
 ) -> None:
     """Refuse options that a YARN cluster does not support, and a missing address, before any call.
 
-    ``limits``: options of this host only; None where the whole command is. Raises NotYetSupportedError, UsageError.
+    ``limits``: options for this host only; None if the whole command is for this host only. Raises
+    NotYetSupportedError, UsageError.
     """
     if limits is None:
         raise NotYetSupportedError(
@@ -82,9 +83,9 @@ def connected(engine: Choice, printer: Printer) -> YarnClient:
 
 
 def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer) -> None:
-    """If the engine is YARN, say that this command concerns this host's cluster anyway.
+    """If the engine is YARN, print that this command nevertheless works on this host's cluster.
 
-    A command line that names YARN does not mean this cluster: UsageError, except for ``up``.
+    Raises UsageError if the command line itself names YARN, except for ``up``.
     """
     asked = values.get("engine") is not None or bool(values.get("rm"))
     try:
@@ -92,7 +93,7 @@ def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer)
     except YoppError:
         if asked:
             raise
-        return  # who reads the configuration says what is wrong with it
+        return  # The code that reads the configuration reports its errors.
     if choice.name != "yarn":
         return
     if asked and path != "up":

@@ -1,4 +1,4 @@
-"""Filters of lists that need more than the row: queues, nodes and applications."""
+"""Filters of lists that need more than the row: by queues, nodes and applications."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ...client.protocol import Client
 
 QueueFilter = Annotated[
-    str, option("--queue NAME", "Only in this queue, or in those below it."), Live(("queue",))
+    str, option("--queue NAME", "Only in this queue, or in a queue below it."), Live(("queue",))
 ]
 NodeFilter = Annotated[str | None, option("--node NODE", "Only on this node."), Live(("node",))]
 UserFilter = Annotated[str, option("--user NAME", "Only of this user.")]
-NameFilter = Annotated[str, option("--name NAME", "Only of applications with this name.")]
-TagFilter = Annotated[str | None, option("--tag T,…", "Only of applications with one of these tags.")]
+NameFilter = Annotated[str, option("--name NAME", "Containers of applications with this name.")]
+TagFilter = Annotated[str | None, option("--tag T,…", "Containers of applications with one of these tags.")]
 
 
 def comma_words(text: str | None) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def comma_words(text: str | None) -> tuple[str, ...]:
 
 
 def queues_below(client: Client, name: str) -> frozenset[str]:
-    """The names of a queue and of those below it. Raises YoppError (exit 66) if there is none with that name."""
+    """The names of a queue and of the queues below it. Raises YoppError (exit 66) if no queue has that name."""
     every = client.queues()
     found = named_queue(every, name)
     if not found.path:
@@ -39,7 +39,7 @@ def queues_below(client: Client, name: str) -> frozenset[str]:
 
 
 def named_queue(every: tuple[QueueReport, ...], name: str) -> QueueReport:
-    """The queue of that name or path. Raises YoppError (exit 66)."""
+    """The queue with this name or path. Raises YoppError (exit 66)."""
     for one in every:
         if name in (one.name, one.path or one.name):
             return one
@@ -61,7 +61,7 @@ def node_id(client: Client, word: str | None) -> str:
 
 
 def applications_on(client: Client, node: str, *, ended_too: bool) -> frozenset[str]:
-    """The applications that have containers on a node, or with ``ended_too`` had."""
+    """The applications that have containers on a node; with ``ended_too``, also those that had some."""
     request = GetContainersRequest(node_id=node, finished=ended_too)
     return frozenset(one.application_id for one in client.container_reports(request))
 

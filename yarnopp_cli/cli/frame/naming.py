@@ -1,10 +1,10 @@
 """Resolves ids of applications, containers and nodes: full ids, ``last``, unique suffixes, ``-`` for stdin.
 
 ``3`` is the application (or container) with that number, ``3.2`` the newest container of application 3's task 2, or
-its container 2 if its tasks have no numbers, ``3.c2`` its container 2 in any case; ``last.2`` that of the newest
-application, ``NAME.2`` of the one with this name, ``_0003`` whatever ends so, and another word the application
-of that name; ``1-3,7`` and ``3.2-5`` are the existing ones of these numbers, ``all`` means all live ones. A word
-without a match is exit 66; a word with several matches is exit 2 and lists them.
+its container 2 if its tasks have no numbers, ``3.c2`` its container 2 in any case; ``last.2`` belongs to the newest
+application, ``NAME.2`` to the application with this name; ``_0003`` is the only id with this end, and any other word
+the name of an application; ``1-3,7`` and ``3.2-5`` are the existing entities with these numbers, ``all`` means all
+live ones. A word without a match is exit 66; a word with several matches is exit 2 and lists them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ _RANGE = pattern(r"(?:(\d+)\.(c?))?(\d+)-(?:(\d+)\.\2|\2)?(\d+)", re.ASCII)
 _NUMBERS = pattern(r"(?:[\d.-]|\.c)*\d,(?:[\d.,-]|\.c)*\d", re.ASCII)
 _OF_LAST = pattern(r"last\.(c?\d+(?:-\d+)?)", re.ASCII)
 OF_NAMED = pattern(r"(.+)\.(c?\d+(?:-\d+)?)", re.ASCII)
-"""``NAME.2``, unless an application has this very name."""
+"""``NAME.2``, unless an application has exactly this name."""
 _YARNS_DIGITS = pattern(r"(?:…?e?[\d_]*_)?\d{6,}", re.ASCII)
-"""The end of a container's id, which no name of a job (``train_20260131``) is taken for."""
+"""The end of a container's id, with at least the digits of YARN, so that no name of a job (``train_20260131``) is
+mistaken for it."""
 _IDENTIFYING = pattern(r"last|all|[\d._…-]+|\d+\.c[\d.c-]+|(?:application|appattempt|container)_.*", re.ASCII)
 """Words that are never names."""
 ON_END = "on-end"
@@ -56,9 +57,7 @@ _CANDIDATES = 5
 
 
 def words(given: Sequence[str]) -> list[str]:
-    """The ids named, ``-`` replaced by the words on stdin. Raises UsageError where stdin is a terminal or
-    empty.
-    """
+    """The named ids, with ``-`` replaced by the words on stdin. Raises UsageError if stdin is a terminal or empty."""
     named: list[str] = []
     for word in given:
         if word != "-":
@@ -97,9 +96,9 @@ def _number(identifier: str) -> int:
 
 
 class _Kind(Record):
-    """What can be named: the error for what is missing, the full id that a word says by itself ("" for none), and the
-    numbers of an id (of its application, or None; its own). ``tasks`` are the numbers of the tasks of those ids that
-    have one."""
+    """A kind of entity that can be named: the error for a missing one, the full id that a word alone determines (""
+    for none), and the numbers of an id (of its application, or None; its own). ``tasks`` are the task numbers of the
+    ids that have one."""
 
     missing: type[NotKnownError]
     full: Callable[[str], str]
@@ -160,12 +159,13 @@ def one_application(client: Client, word: str) -> str:
 
 
 def _in_order(reports: Sequence[ApplicationReport]) -> list[str]:
-    """Their ids in order of submission, but those of --on-end first: `last` is the job, and not what follows it."""
+    """The ids in order of submission, but applications of --on-end first: `last` is the job, not the job that follows
+    it."""
     return [one.application_id for one in sorted(reports, key=lambda one: ON_END not in one.tags)]
 
 
 def owners(client: Client, given: Sequence[str]) -> list[str]:
-    """The full ids of the applications named; ``3.2``, ``3.c2``, ``last.2`` and ``NAME.2`` name that of a
+    """The full ids of the applications named; ``3.2``, ``3.c2``, ``last.2`` and ``NAME.2`` name the application of a
     container. Raises as ``applications`` and ``containers``."""
     named: list[str] = []
     for word in by_names(client, words(given)):
@@ -175,9 +175,9 @@ def owners(client: Client, given: Sequence[str]) -> list[str]:
 
 
 def _by_name(reports: Sequence[ApplicationReport], word: str) -> str:
-    """The full id of the application with this name: the one that lives, else the newest; the word where there is none.
+    """The full id of the application with this name: the live one, else the newest; the word itself if there is none.
 
-    Raises UsageError where several live.
+    Raises UsageError if several are live.
     """
     named = [one for one in reports if one.name == word]
     living = [one.application_id for one in named if one.state not in FINAL_STATES]
@@ -193,8 +193,9 @@ def _by_name(reports: Sequence[ApplicationReport], word: str) -> str:
 
 
 def by_names(client: Client, named: Sequence[str]) -> list[str]:
-    """The words, ``NAME.2`` and ``application_…_0003.2`` replaced by ``3.2`` with this application's number, unless an
-    application is called so. Raises UsageError where several live ones have the name."""
+    """The words, with ``NAME.2`` and ``application_…_0003.2`` replaced by ``3.2`` with this application's number,
+    unless an application has the whole word as its name. Raises UsageError if several live applications have the
+    name."""
     reports = cache(lambda: client.applications())
     found = []
     for word in named:
@@ -215,7 +216,7 @@ def _some(found: Sequence[str]) -> str:
 
 def kept_application(known: Sequence[str], word: str, report: Callable[[str], ApplicationReport]) -> str:
     """The full id of the application that ``word`` means, among the ``known`` ids in order of submission. ``report``
-    reads the last report of one, and raises ApplicationNotFoundError where it was not kept."""
+    reads the last report of an application, and raises ApplicationNotFoundError if it was not kept."""
 
     def kept(ids: Iterable[str]) -> Iterator[ApplicationReport]:
         for one in ids:
@@ -235,13 +236,14 @@ def kept_application(known: Sequence[str], word: str, report: Callable[[str], Ap
 def containers(
     client: Client, given: Sequence[str], *, every: Callable[[ContainerReport], bool] | None = None
 ) -> list[str]:
-    """The full ids of the containers named, ended ones included; ``all`` is those that live and that ``every``
-    takes. With ``every`` ranges leave out what has ended, too. Raises ContainerNotFoundError, UsageError."""
+    """The full ids of the named containers, ended ones included; ``all`` means the live ones that ``every`` accepts.
+    With ``every``, ranges leave out ended ones, too. Raises ContainerNotFoundError, UsageError."""
     reports = cache(lambda: client.container_reports(rm.GetContainersRequest(finished=True)))
 
     def live() -> list[str]:
         running = [one for one in client.containers() if is_live(one)]
-        # A master that stands still takes its application with it: only who kills all means it too.
+        # Pausing or killing a master affects the whole application: `all` includes masters only for a command that
+        # kills.
         return [one.container_id for one in running if every is None or (every(one) and not one.is_am)]
 
     def changeable(within: list[str]) -> list[str]:
@@ -250,7 +252,7 @@ def containers(
 
     named = by_names(client, words(given))
     if any(word == "last" or _OF_LAST.fullmatch(word) for word in named):
-        # Whoever names the newest means work, and not what looks after it, unless there is nothing else.
+        # `last` means the job, not the job of its --on-end, unless there is nothing else.
         following = {one.application_id for one in client.applications() if ON_END in one.tags}
         of_jobs = [one for one in reports() if one.application_id not in following] or reports()
         tasks = [one.container_id for one in of_jobs if not one.is_am]
@@ -268,18 +270,16 @@ def one_container(client: Client, word: str) -> str:
 
 def container(known: Iterable[str], word: str, tasks: Callable[[], Mapping[str, int]] = dict) -> str:
     """The full id of the container that ``word`` means, among the ``known`` ids in order of allocation; ``tasks`` are
-    the numbers of their tasks, where known."""
+    the numbers of their tasks, if known."""
     ids = list(known)
     if _OF_LAST.fullmatch(word) and ids:
-        # Of clusters that have ended: several may have an application of this number.
+        # Several ended clusters may have an application with this number.
         ids = [one for one in ids if application_of(one) == application_of(ids[-1])]
     return _one(_of_containers(tasks), lambda: ids, _of_last(_CONTAINER, lambda: ids, word))
 
 
 def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeReport]:
-    """The nodes named: full ids, ports, or unique beginnings or endings. Raises NodeNotFoundError,
-    UsageError.
-    """
+    """The named nodes: full ids, ports, or unique beginnings or endings. Raises NodeNotFoundError, UsageError."""
     by_id = {report.node_id: report for report in reports}
     return [by_id[one] for one in _named(_NODE, lambda: list(by_id), words(given), lambda: list(by_id))]
 
@@ -359,7 +359,7 @@ def _named(
     live: Callable[[], list[str]],
     narrowed: Callable[[list[str]], list[str]] | None = None,
 ) -> list[str]:
-    """The full ids that the words mean: ``live`` are those of ``all``; ``narrowed`` chooses among those of a range."""
+    """The full ids of the words; ``live`` are the ids of ``all``; ``narrowed`` selects among the ids of a range."""
     named: list[str] = []
     for word in given:
         if word == ALL:
@@ -377,7 +377,7 @@ def _named(
 
 
 def _of_last(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
-    """``last.2`` as that of the newest application that has containers; any other word as it is."""
+    """``last.2`` with the number of the newest application that has containers; any other word is unchanged."""
     match = _OF_LAST.fullmatch(word) if kind.missing is ContainerNotFoundError else None
     if match is None or not (ids := known()):
         return word
@@ -387,8 +387,8 @@ def _of_last(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
 def _within(
     kind: _Kind, ids: Sequence[str], app: int | None, first: int, last: int, *, own: bool = False
 ) -> list[str]:
-    """The ids with these numbers: of any application, or of that with the number ``app``. In an application whose tasks
-    have numbers, these are meant, unless ``own``: of several containers of a task, the newest."""
+    """The ids with these numbers: of any application, or of the application with the number ``app``. In an application
+    whose tasks have numbers, these numbers count, unless ``own``: of several containers of a task, the newest."""
     by_app: dict[int | None, list[tuple[int, str]]] = {}
     for one in ids:
         of, number = kind.numbers(one)
@@ -403,7 +403,7 @@ def _within(
 
 
 def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
-    """The full id that one word means. Raises the kind's error where there is none, UsageError for several."""
+    """The full id of one word. Raises the kind's error if there is none, UsageError for several."""
     if full := kind.full(word):
         return full
     ids = known()
@@ -437,7 +437,8 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
 
 
 def _of_this_application(kind: _Kind, ids: Sequence[str], app: int) -> str:
-    """Which of the containers are of the application with this number; "" for none, or if their tasks are not known."""
+    """A sentence about the containers of the application with this number; "" if it has none, or if their tasks are
+    not known."""
     tasks = kind.tasks()
     found = sorted({tasks[one] for one in ids if one in tasks and kind.numbers(one)[0] == app})
     if not found:
@@ -447,8 +448,8 @@ def _of_this_application(kind: _Kind, ids: Sequence[str], app: int) -> str:
 
 
 def _matching(kind: _Kind, ids: Sequence[str], word: str, *, own: bool = False) -> list[str]:
-    """The ids that a word means: by number (``own``: their own, and not that of a task), or by a part of them that no
-    other has."""
+    """The ids of a word: by number (``own``: the containers' own numbers, not those of tasks), or by a part that only
+    one id has."""
     if numbered := _DOTTED.fullmatch(word):
         app, number = _whole(numbered[1]) if numbered[1] else None, _whole(numbered[3])
         found = _within(kind, ids, app, number, number, own=own or bool(numbered[2]))
@@ -471,14 +472,14 @@ def _range(word: str) -> tuple[int | None, int, int, bool] | None:
     if last < first or (match[4] and match[4] != match[1]):
         raise UsageError(
             f"{word} is not a range",
-            because="it ends before it begins" if last < first else "its ends belong to two applications",
+            because="its end is before its start" if last < first else "its ends belong to two applications",
             hint="1-3 are numbers 1 to 3, 3.2-5 are tasks 2 to 5 of application 3",
         )
     return _whole(match[1]) if match[1] else None, first, last, bool(match[2])
 
 
 def _whole(digits: str) -> int:
-    """The number that was typed; one above that of any id where it has more digits than an id's may have, which
-    Python need not read."""
+    """The number that was typed; a number above any id's if it has more digits than an id may have, which Python need
+    not read."""
     significant = digits.lstrip("0") or "0"
     return int(significant) if len(significant) < 20 else 10**19

@@ -1,4 +1,4 @@
-"""The options that several commands have, declared once, and the parsers of durations and sizes."""
+"""The options of several commands, declared once, and the parsers of durations and sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from executor.light import Record, pattern
 
 LEAST_INTERVAL = 0.1
 PASSED_SECONDS = 60
-"""How long ago a time to come may be."""
+"""Seconds for which a time that has passed is still accepted as a future time."""
 LARGEST = 2**53
 """The largest whole number of an option: every JSON reader represents it exactly."""
 _DURATION = pattern(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
@@ -25,7 +25,7 @@ _MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p"
 
 if TYPE_CHECKING:
     from typing import Annotated as Annotated
-else:  # typing's own takes longer to be made than all that a command has to say of its options
+else:  # Creating typing's own takes longer than all declarations of a command.
 
     class Annotated:
         """``Annotated[TYPE, MARK…]``: a type, and the marks of an option."""
@@ -44,8 +44,8 @@ class BadValueError(Exception):
 
 
 class Declared(Record):
-    """The declaration of an option, or of an argument, which has no ``spellings``. ``settings`` are typer's: min,
-    max, count, parser, envvar, hidden, show_default."""
+    """The declaration of an option, or of an argument, which has no ``spellings``. ``settings`` are settings of typer:
+    min, max, count, parser, envvar, hidden, show_default."""
 
     spellings: tuple[str, ...]
     metavar: str | None
@@ -54,13 +54,13 @@ class Declared(Record):
 
 
 def option(spelled: str, help: str, **settings: Any) -> Any:
-    """An option, spelled as its help shows it: ``-n, --num-containers N``."""
+    """An option, spelled as in the help: ``-n, --num-containers N``."""
     names, _, metavar = spelled.replace(", -", ",-").partition(" ")
     return Declared(tuple(names.split(",")), metavar or None, help, settings)
 
 
 def argument(metavar: str, help: str, **settings: Any) -> Any:
-    """An argument, named as its help shows it: ``ID...``."""
+    """An argument, named as in the help: ``ID...``."""
     return Declared((), metavar, help, settings)
 
 
@@ -76,7 +76,7 @@ ColorMode = enum.StrEnum("ColorMode", "auto always never")
 
 def duration(text: str) -> float:
     """Seconds from ``90s``, ``5m``, ``1h30m``, ``250ms`` or plain seconds. Raises BadValueError (exit 2)."""
-    if isinstance(text, (int, float)):  # a default value comes through here too
+    if isinstance(text, (int, float)):  # A default value is passed through here, too.
         return float(text)
     compact = text.strip().lower()
     parts = list(_DURATION.finditer(compact))
@@ -119,8 +119,8 @@ def moment(text: str) -> int:
 
 
 def coming(text: str) -> int:
-    """Epoch milliseconds from ``now``, ``+2h`` (from now), ``19:00`` (the next one, local) or ISO 8601. A time that has
-    passed is a slip, except in the last minute, in which a script may have made it. Raises BadValueError."""
+    """Epoch milliseconds from ``now``, ``+2h`` (from now), ``19:00`` (the next one, local) or ISO 8601. A time in the
+    past is an error, except within the last minute, because a script may have computed it. Raises BadValueError."""
     if isinstance(text, int):
         return text
     now = time.time()
@@ -137,15 +137,15 @@ def coming(text: str) -> int:
             found = here.replace(hour=hour, minute=minute, second=second, microsecond=0)
             return round((found if found > here else found + timedelta(days=1)).timestamp() * 1000)
     if not _DATE.match(text):
-        raise BadValueError(f"{text!r} is not a time to come; write +2h, 19:00 or 2026-01-31T12:00:00Z")
+        raise BadValueError(f"{text!r} is not a future time; write +2h, 19:00 or 2026-01-31T12:00:00Z")
     then = moment(text)
     if then < (now - PASSED_SECONDS) * 1000:
-        raise BadValueError(f"{text!r} has passed; write +2h, 19:00 or 2026-01-31T12:00:00Z")
+        raise BadValueError(f"{text!r} is in the past; write +2h, 19:00 or 2026-01-31T12:00:00Z")
     return then
 
 
 def beginning(text: str) -> int:
-    """The same; 0 for a time that has come. Raises BadValueError."""
+    """As ``coming``; 0 for a time in the past. Raises BadValueError."""
     found = coming(text)
     return found if found > time.time() * 1000 else 0
 
@@ -262,8 +262,8 @@ class Options(Record):
 
 
 class Live(Record):
-    """On the type of an argument or option: the kinds of things whose ids completion offers for it (app, container,
-    node, queue), of containers and queues those that ``fits``. ``ended``: also the latest applications that have
+    """Mark of an argument or option: the kinds of entities whose ids completion offers for it (app, container, node,
+    queue); among containers and queues, those that ``fits`` accepts. ``ended``: also the latest applications that have
     ended."""
 
     kinds: tuple[str, ...]
@@ -272,15 +272,15 @@ class Live(Record):
 
 
 class Words(Record):
-    """On the type of an argument or option: the words that completion offers for it. ``several``: with commas
-    between, in capitals or not."""
+    """Mark of an argument or option: the words that completion offers for it. ``several``: a list with commas, in any
+    case."""
 
     words: Callable[[], Iterable[str]]
     several: bool = False
 
 
 class HereOnly(Record):
-    """On the type of an option: a YARN cluster does not support it, and the option is refused."""
+    """Mark of an option: a YARN cluster does not support it, and the option is refused."""
 
     because: str = "YARN's REST API does not support it"
 
@@ -313,7 +313,7 @@ NodeIds = Annotated[
     Live(("node",)),
 ]
 LEAF_QUEUE = Live(("queue",), fits=lambda one: one.leaf)
-"""For an application: a parent queue takes none."""
+"""The argument of an application's queue: a parent queue accepts no applications."""
 Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to."), LEAF_QUEUE]
 QueueNames = Annotated[list[str], argument("QUEUE...", "Name, `all`, or - for stdin."), Live(("queue",))]
 JobIds = Annotated[

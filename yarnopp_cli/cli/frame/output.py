@@ -1,7 +1,7 @@
 """All output of the command line: results to stdout, messages to stderr, in the requested form.
 
-The only module that writes to the standard streams. Foreign text (names, diagnostics, log prefixes) is made harmless
-for a terminal; ids are never shortened, and nothing is shortened if stdout is not a terminal.
+The only module that writes to the standard streams. Text from other sources (names, diagnostics, log prefixes) is
+escaped for a terminal; ids are never shortened, and no text is shortened if stdout is not a terminal.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 FORMS = ("table", "wide", "json", "jsonl", "tsv", "name")
 WORDS = ("table", "wide", "json", "jsonl")
-"""The forms of an answer that is neither a list nor has an id."""
+"""The forms of an answer that is not a list and has no id."""
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
-# What the command that runs has asked for, so that its error comes out in the same form.
+# The running command's choice, so that its error has the same form.
 _errors_as_json = False
 _errors_color: str | None = None
-# What is printed while a frame is drawn; None while none is.
+# The text that is collected while a frame is drawn; None otherwise.
 _collected: list[str] | None = None
 
 
 class OutputClosedError(YoppError):
-    """Standard output cannot be written. ``broken_pipe``: its reader is gone, which is not an error."""
+    """Standard output cannot be written. ``broken_pipe``: its reader has ended, which is not an error."""
 
     def __init__(self, error: OSError | ValueError) -> None:
         number = getattr(error, "errno", None)
@@ -51,7 +51,7 @@ class OutputClosedError(YoppError):
 
 
 def called_mapred() -> bool:
-    """Whether the program was called by the name of Hadoop's ``mapred``, whose commands are then meant."""
+    """Whether the program was called as `mapred`, Hadoop's command, so that its subcommands apply."""
     return os.path.basename(sys.argv[0]) == "mapred"
 
 
@@ -61,7 +61,7 @@ def wants_hadoops_codes() -> bool:
 
 
 class Printer:
-    """How one command prints. Make one with ``Printer.of`` from the common options.
+    """The output of one command. ``Printer.of`` makes it from the common options.
 
     ``form`` is one of FORMS; ``quiet`` prints ids only and no notes; ``verbose`` counts ``-v``; ``color`` is
     auto, always or never (None: decided by the environment).
@@ -80,14 +80,14 @@ class Printer:
         self.quiet = quiet
         self.verbose = verbose
         self.color = color
-        """What --color says."""
+        """The value of --color."""
         self.color_out = _colored(sys.stdout, color)
         self.color_err = _colored(sys.stderr, color)
         self.as_mapred = called_mapred()
         self.as_yarn = self.as_mapred or os.path.basename(sys.argv[0]) == "yarn"
-        """Whether the program was called by the name of YARN's, whose lists and reports are then printed."""
+        """Whether the program was called as `yarn`: lists and reports then have YARN's layout."""
         self.may_tell_progress = progress
-        """Whether --no-progress is not given: lines of progress are wanted where no progress line can be drawn."""
+        """Whether --no-progress is not given: lines of progress are printed if no progress line can be drawn."""
         self.progress = (
             progress and not quiet and is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
         )
@@ -104,10 +104,10 @@ class Printer:
         no_progress: bool = False,
         forms: Sequence[str] = FORMS,
     ) -> Printer:
-        """Make one from the values of the common options; ``YOPP_OUTPUT`` stands in for a missing ``-o``.
+        """Make a printer from the values of the common options; ``YOPP_OUTPUT`` replaces a missing ``-o``.
 
-        Raises UsageError for two forms at once (``-q`` is ``-o name``, and silence on stderr), and for one that is not
-        among ``forms``, those that the command has.
+        Raises UsageError for two forms at once (``-q`` means ``-o name`` and silence on stderr), and for a form that
+        is not in ``forms``, the forms of the command.
         """
         global _errors_as_json, _errors_color
         _errors_color = getattr(color, "value", color)
@@ -140,12 +140,12 @@ class Printer:
 
     @property
     def is_json(self) -> bool:
-        """Whether stdout is to carry JSON and nothing else."""
+        """Whether stdout carries only JSON."""
         return self.form in ("json", "jsonl")
 
     @property
     def ids_only(self) -> bool:
-        """Whether stdout is to carry ids and nothing else."""
+        """Whether stdout carries only ids."""
         return self.quiet or self.form == "name"
 
     @property
@@ -172,7 +172,7 @@ class Printer:
     def note(self, text: str) -> None:
         """Print a message on stderr, unless quiet."""
         if not self.quiet:
-            # Beside a picture that is drawn again and again a line of its own would tear it.
+            # In a picture that is redrawn, a separate line would tear the picture.
             talk = _talk if _collected is None else _write
             talk(harmless(text, keep="\n") + "\n")
 
@@ -184,7 +184,7 @@ class Printer:
     def status_line(self, text: str, bar: Sequence[tuple[str, str]] = ()) -> None:
         """Replace the progress line on a terminal's stderr; an empty text removes it. Without a terminal, do nothing.
 
-        ``bar`` stands before it: pieces of text, each with its style; it is omitted on a narrow terminal.
+        ``bar`` precedes it: pieces of text, each with its style; it is omitted on a narrow terminal.
         """
         if self.progress:
             columns = max(10, terminal_size().columns - 1)
@@ -225,12 +225,12 @@ class Printer:
         header: bool = True,
         whole: bool = False,
     ) -> None:
-        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids.
+        """Print ``rows`` in the chosen form: table, one JSON document, one a line, tab-separated, or ids.
 
-        A table on a terminal leaves out columns that can be spared where they do not fit, and says so, unless
+        A table on a terminal leaves out dispensable columns if the table does not fit, and prints their names, unless
         ``whole``.
 
-        Tab-separated rows have the columns of the table and the very texts of its cells, under the columns' keys.
+        Tab-separated rows have the columns of the table and exactly the texts of its cells, under the columns' keys.
         """
         if self.form == "json":
             self.document(documents(rows))
@@ -268,8 +268,8 @@ class Printer:
         ids: Iterable[str] = (),
         table: tuple[Sequence[str], Iterable[Sequence[str]]] = ((), ()),
     ) -> None:
-        """Print one answer in the form asked for: ``document`` as JSON, ``ids``, the keys and rows of ``table``
-        tab-separated, or ``text`` for people."""
+        """Print one answer in the chosen form: ``document`` as JSON, ``ids``, the keys and rows of ``table``
+        tab-separated, or ``text`` for users."""
         if self.is_json:
             self.document(document)
         elif self.ids_only:
@@ -308,7 +308,7 @@ class Printer:
             drawn = [self._painted(texts, header) for texts in drawn]
         _write("".join("  ".join(parts).rstrip() + "\n" for parts in zip(*drawn, strict=True)))
         if omitted:
-            self.note(f"no room for {omitted}: -o wide shows all")
+            self.note(f"hidden columns: {omitted} (-o wide shows all)")
 
     def _painted(self, texts: list[str], header: bool) -> list[str]:
         """The texts of a column in their colours; the first one may be its title."""
@@ -321,7 +321,7 @@ class Printer:
         return titles + [painted(text, self._toned) for text in texts[header:]]
 
     def _toned(self, word: str) -> str:
-        """The word of a state in its colour; any other text as it is."""
+        """The word of a state in its colour; any other text unchanged."""
         style = _styles().get(word) if self.color_out else None
         return paint(word, style, True) if style else word
 
@@ -357,7 +357,7 @@ class Printer:
 
 @cache
 def _styles() -> Mapping[str, str]:
-    """The style of each state. Not at the import: what prints no table needs no columns."""
+    """The style of each state. Made late: a command without tables needs no columns."""
     from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN
 
     styles = {GOOD: "green", WARN: "yellow", BAD: "red", DIM: "dim"}
@@ -370,7 +370,7 @@ def _widths(columns: Sequence[Column[Any]], cells: Sequence[Sequence[str]]) -> l
 
 
 def _least(columns: Sequence[Column[Any]], widths: Sequence[int]) -> list[int]:
-    """The least width of each column: some may be shortened."""
+    """The least width of each column: some columns may be shortened."""
     return [min(cells, 12) if one.flexible else cells for cells, one in zip(widths, columns, strict=True)]
 
 
@@ -419,8 +419,8 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def terminal_size() -> os.terminal_size:
-    """The columns and lines of the terminal, or as COLUMNS and LINES say, or 80 by 24."""
-    import shutil  # which where no terminal is written to is not needed
+    """The columns and lines of the terminal, or the values of COLUMNS and LINES, or 80 by 24."""
+    import shutil  # Imported late: it is needed only for a terminal.
 
     return shutil.get_terminal_size()
 
@@ -431,7 +431,7 @@ def is_terminal_out() -> bool:
 
 
 def error(problem: YoppError) -> None:
-    """Print an error on stderr: three lines, or one JSON object in YARN's form where JSON was asked for."""
+    """Print an error on stderr: three lines, or one JSON object in YARN's form if JSON was requested."""
     if _errors_as_json:
         from ...views.cluster import error_document
 
@@ -447,7 +447,7 @@ def error(problem: YoppError) -> None:
 
 
 def reset(*, json_wanted: bool, color: str | None = None) -> None:
-    """Begin a new command line; both say how its errors are to look until its options are parsed."""
+    """Begin a new command line; both arguments set the form of its errors until its options are parsed."""
     global _errors_as_json, _errors_color
     _errors_as_json, _errors_color = json_wanted, color
 
@@ -456,7 +456,7 @@ def write_bytes(data: bytes) -> None:
     """Write bytes to stdout at once. Raises OutputClosedError."""
     try:
         sys.stdout.flush()
-        if data:  # an unbuffered stream would write nothing, and find that its terminal has gone
+        if data:  # An unbuffered stream would write no bytes, and notice that its terminal has gone.
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
     except (OSError, ValueError) as problem:
@@ -479,7 +479,7 @@ def flush() -> None:
 
 
 def abandon(stream: TextIO) -> None:
-    """Point a stream's descriptor at /dev/null, so that its buffer can be dropped without a complaint."""
+    """Point a stream's descriptor at /dev/null, so that its buffer can be dropped without an error."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -1,8 +1,8 @@
 """Reads the words of a well-formed command line by the declarations of its command, without the parser library.
 
-Importing typer takes three times as long as the rest of a short command. So this module reads the command line first;
-everything that it does not fully understand (help, errors, Hadoop's spellings) is left to typer, which reads the same
-declarations. A test checks that both read the same values. Never prints and never guesses.
+Importing typer takes three times as long as the rest of a short command. This module therefore reads the command line
+first; it leaves all that it does not fully understand (help, errors, Hadoop's spellings) to typer, which reads the
+same declarations. A test checks that both read the same values. It never prints and never guesses.
 
 Decisions: fast-start.
 """
@@ -22,9 +22,9 @@ from .options import LARGEST, BadValueError, Declared, Options
 
 
 class Parameter(Record):
-    """One option or argument of a command: its ``name`` in the function, what its type says, and its default, MISSING
-    where there is none. ``kind`` is the type of one value, of which there may be ``several``; ``marks`` are what else
-    stands at its type."""
+    """One option or argument of a command: its ``name`` in the function, its type, and its default, MISSING if there
+    is none. ``kind`` is the type of one value, ``several`` whether it takes more than one; ``marks`` are the other
+    marks of its type."""
 
     name: str
     declared: Declared
@@ -52,7 +52,7 @@ class Parameter(Record):
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """How it is typed, without the spellings that negate it; nothing for an argument."""
+        """Its spellings, without those that negate it; empty for an argument."""
         return tuple(one.partition("/")[0] for one in self.declared.spellings)
 
     @property
@@ -61,7 +61,7 @@ class Parameter(Record):
         return self.kind is not bool and not self.declared.settings.get("count")
 
     def value_of(self, word: str) -> Any:
-        """The value that a word stands for. Raises BadValueError or ValueError, and what its own parser does."""
+        """The value of a word. Raises BadValueError, ValueError, or the error of its own parser."""
         settings, kind = self.declared.settings, self.kind
         if "parser" in settings:
             return settings["parser"](word)
@@ -74,7 +74,7 @@ class Parameter(Record):
         return kind(word) if issubclass(kind, Enum) else word
 
     def absent(self, environ: Mapping[str, str]) -> Any:
-        """The value where it is not given."""
+        """The value if it is not given."""
         settings = self.declared.settings
         if text := environ.get(settings.get("envvar", ""), ""):
             return self.value_of(text)
@@ -111,7 +111,7 @@ def _parts(group: str, kind: type[Options]) -> Iterator[Parameter]:
 
 
 def _evaluated(annotation: Any, scope: dict[str, Any]) -> Any:
-    """A type that may be text; most texts are only a name, which need not be compiled."""
+    """An evaluated type, which may be given as text; most texts are only a name, which need not be compiled."""
     if isinstance(annotation, str):
         return scope[annotation] if annotation in scope else eval(annotation, scope)
     return annotation
@@ -126,7 +126,8 @@ def parameter(
 
 
 def grouped(own: Iterable[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a command's function from the values of its own options, those of a group as one."""
+    """The arguments of a command's function from the values of its own options; the options of a group are one
+    argument."""
     arguments: dict[str, Any] = {}
     groups: dict[tuple[str, type[Options]], dict[str, Any]] = {}
     for one in own:
@@ -143,8 +144,8 @@ def read(
     interspersed: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[str, Any] | None:
-    """The values of all parameters by name; None for what is not understood. Not ``interspersed``: what follows the
-    first argument is arguments, whatever it looks like."""
+    """The values of all parameters by name; None if the words are not understood. Without ``interspersed``, all words
+    after the first argument are arguments, whatever their form."""
     every = list(own)
     options: dict[str, tuple[Parameter, bool]] = {}
     for one in every:
@@ -207,7 +208,8 @@ def _flag(values: dict[str, Any], one: Parameter, meant: bool) -> None:
 
 
 def _place(places: Sequence[Parameter], words: Sequence[str], values: dict[str, Any]) -> None:
-    """Give the arguments their words: one that takes several has what the others leave. Raises ValueError."""
+    """Assign words to the arguments: an argument that takes several gets the words that the others leave. Raises
+    ValueError."""
     for at, one in enumerate(places):
         if one.several:
             after = len(places) - at - 1

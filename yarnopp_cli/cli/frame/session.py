@@ -29,7 +29,8 @@ T = TypeVar("T")
 
 
 class Context(Record):
-    """One command's surroundings. Making one reads nothing; ``configuration`` is loaded when first asked for."""
+    """The place and configuration of a command. Making it reads no file; ``configuration`` is loaded at its first
+    use."""
 
     __slots__ = ("__dict__",)
     run_dir: RunDir
@@ -47,8 +48,8 @@ class Context(Record):
         looks: bool = False,
     ) -> Context:
         """Make one from the values of ``--conf``, ``-D`` and ``--run-dir``. ``looks`` is for commands that need no
-        property: what is named (by YOPP_CONF too) is still checked, and nothing else is read. Raises
-        ConfigurationError, and YoppError where no run directory can be."""
+        property: named files (also by YOPP_CONF) are checked, and no others are read. Raises ConfigurationError, and
+        YoppError if there can be no run directory."""
         home = os.path.expanduser("~")
         resolved = RunDir.resolve(run_dir, os.environ, os.getuid(), "" if home == "~" else home)
         context = cls(resolved, tuple(conf or ()), tuple(define or ()), looks)
@@ -62,8 +63,8 @@ class Context(Record):
         return bool(self.conf or os.environ.get("YOPP_CONF"))
 
     def warn_of_slips(self, printer: Printer) -> None:
-        """Say which names in the files that were named are nearly those of properties. Others say it by themselves,
-        with all other warnings."""
+        """Warn of names in the named files that are nearly those of properties. Other commands print this with all
+        other warnings."""
         if self.looks and self.names_files and not printer.quiet:
             from ...settings.loading import misspelt
 
@@ -78,9 +79,9 @@ class Context(Record):
         return load(self.conf, self.define, environ=os.environ, state_dir=self.run_dir.state_dir)
 
     def client(self, printer: Printer | None = None) -> LocalClient:
-        """Connected to the ResourceManager. Raises ConnectionFailedError (exit 69, hint ``yopp up``).
+        """A client connected to the ResourceManager. Raises ConnectionFailedError (exit 69, hint ``yopp up``).
 
-        With a ``printer`` told to be verbose, each call is told of on stderr; with ``-vv``, what went each way.
+        With -v, calls are logged to stderr; with -vv, also requests and answers.
         """
         from ...client.local import LocalClient
 
@@ -94,8 +95,8 @@ class Context(Record):
 
 
 class Choice(Record):
-    """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit leaves the last ones of a list
-    that is not sorted."""
+    """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit keeps the last rows of an
+    unsorted list."""
 
     columns: str | None = None
     sort: str | None = None
@@ -104,9 +105,9 @@ class Choice(Record):
 
 
 class Session(Record, frozen=False):
-    """One run of a command. The frame makes it of the options that all commands have, and closes it.
+    """One run of a command. The frame makes it from the options that all commands have, and closes it.
 
-    ``timeout`` is None where --timeout is not given or the frame itself bounds the command by it.
+    ``timeout`` is None if --timeout is not given or if the frame enforces it.
     """
 
     __slots__ = ("__dict__",)
@@ -116,14 +117,14 @@ class Session(Record, frozen=False):
     timeout: float | None = None
     picked: Choice | None = None
     states: tuple[str, ...] = ()
-    """The words of ``--state``, each one that its noun has."""
+    """The words of ``--state``, each a state of the noun."""
     watch: float | None = None
     engine: EngineChoice | None = None
-    """The engine that was chosen, of a command on a cluster."""
+    """The chosen engine, for a command on a cluster."""
     dry_run: bool = False
     """Whether the command only shows what would happen (declared with ``tries=``)."""
     no_wait: bool = False
-    """Whether the command is to return at once, of one that was declared with ``waits=``."""
+    """Whether the command is to return at once, if it was declared with ``waits=``."""
 
     def __enter__(self) -> Session:
         return self
@@ -137,16 +138,16 @@ class Session(Record, frozen=False):
 
     @cached_property
     def now_ms(self) -> int:
-        """The moment that times in tables and documents are counted to."""
+        """The present time, to which times in tables and documents are counted."""
         from ...clock import now_ms
 
         return now_ms()
 
-    # -- where it works ----------------------------------------------------------------------------------------
+    # -- the cluster -------------------------------------------------------------------------------------------
 
     @property
     def context(self) -> Context:
-        """The cluster of a command that has one."""
+        """The place and configuration of a command that has a cluster."""
         assert self.place is not None, "the command is declared to need nothing"
         return self.place
 
@@ -157,28 +158,28 @@ class Session(Record, frozen=False):
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration of this command line, read when first asked for. Raises ConfigurationError."""
+        """The configuration of this command line, read at its first use. Raises ConfigurationError."""
         return self.context.configuration
 
     @cached_property
     def of_jobs(self) -> Configuration:
-        """The configuration of a job: what the running cluster was started with, below what this command line names
-        (``Configuration.beside``); without one, this command's. Raises ConfigurationError."""
+        """The configuration of a job: the properties with which the running cluster was started, below the command
+        line's (``Configuration.beside``); without a cluster, this command's. Raises ConfigurationError."""
         site = self.run_dir.read("site.json")
         if site is None or self.run_dir.daemon("rm") is None:
             return self.configuration
         return self.configuration.beside(site, named=self.context.names_files)
 
     def configured(self) -> Configuration:
-        """The configuration, its warnings printed: for commands that start something by it."""
+        """The configuration, with its warnings printed: for commands that start daemons with it."""
         for line in self.configuration.warnings:
             self.printer.warn(line)
         return self.configuration
 
     @cached_property
     def client(self) -> LocalClient:
-        """This host's cluster, connected to when first asked for. An RM that another daemon is restarting is waited
-        for. Raises ConnectionFailedError (exit 69, hint ``yopp up``)."""
+        """This host's cluster; connects at the first use, and waits for an RM that another daemon is restarting.
+        Raises ConnectionFailedError (exit 69, hint ``yopp up``)."""
         try:
             return self.context.client(self.printer)
         except ConnectionFailedError as error:
@@ -199,8 +200,8 @@ class Session(Record, frozen=False):
         raise lost
 
     def be_patient(self) -> None:
-        """From now on, try again for a while where the ResourceManager of this host is lost: for a command that looks
-        for long, and changes nothing."""
+        """Retry calls for a while if the ResourceManager of this host is lost: for a command that runs for long, and
+        changes nothing."""
         if self.yarn is not None:
             return
         from ...cluster.state import may_return
@@ -209,7 +210,7 @@ class Session(Record, frozen=False):
 
     @cached_property
     def yarn(self) -> YarnClient | None:
-        """The YARN cluster, where the engine is YARN."""
+        """The YARN cluster, if the engine is YARN."""
         if self.engine is None or self.engine.name != "yarn":
             return None
         from .engine_options import connected
@@ -218,7 +219,7 @@ class Session(Record, frozen=False):
 
     @property
     def cluster(self) -> Client:
-        """The cluster that the command line means, of a command that was declared with ``yarn=``."""
+        """The cluster of the command line, for a command that was declared with ``yarn=``."""
         return self.client if self.yarn is None else self.yarn
 
     # -- lists and details -------------------------------------------------------------------------------------
@@ -263,10 +264,11 @@ class Session(Record, frozen=False):
         document: Callable[[T], Mapping[str, Any]] | None = None,
         filters: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Print a list in the form and with the columns chosen. ``filters`` is what YARN's own layout says that it was
-        narrowed by. ``document`` stands in for the noun's own; a YARN
-        cluster's are as it told them, and JSON of a whole answer its very bytes. In jsonl, chosen columns are one flat
-        object a row, with their values by their keys."""
+        """Print a list in the chosen form, with the chosen columns.
+
+        ``filters`` are the filters that YARN's layout prints. ``document`` replaces the noun's own. Documents of a
+        YARN cluster are printed as received, and JSON of a whole answer byte by byte. In jsonl, a row with chosen
+        columns is one flat object of their values."""
         from ...views.columns import choose, default_columns, sort
 
         one = document or (lambda row: noun.document(row, self.now_ms))
@@ -310,8 +312,9 @@ class Session(Record, frozen=False):
         fields: Callable[[T], Sequence[tuple[str, str]]] | None = None,
         answer: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> None:
-        """Print one or several things in full. ``document`` and ``fields`` stand in for the noun's own; ``answer`` is
-        what REST says to the same act, and goes before it in JSON. Of a YARN cluster as in ``show``."""
+        """Print one or several entities in full. ``document`` and ``fields`` replace the noun's own; ``answer`` is the
+        answer of REST to the same change, and precedes the document in JSON. Documents of a YARN cluster are printed
+        as in ``show``."""
         yarn = self.yarn
         if yarn is not None and self.printer.is_json:
             for row in rows:
@@ -339,7 +342,7 @@ class Session(Record, frozen=False):
                 printer.fields(lines(row) if told else noun.told(lines(row)), apart=number > 0)
 
     def _yarns_layout(self, noun: Noun[T]) -> Layout[T] | None:
-        """How YARN prints such a thing, where it was asked for by calling us ``yarn``."""
+        """YARN's text layout for this noun, if the program was called as `yarn`; otherwise None."""
         if not (self.printer.as_yarn and self.printer.for_people):
             return None
         from ...views.yarn import LAYOUTS
@@ -347,7 +350,8 @@ class Session(Record, frozen=False):
         return LAYOUTS.get("job" if self.printer.as_mapred and noun.singular == "app" else noun.singular)
 
     def _columns(self, noun: Noun[T], rows: Sequence[T]) -> Sequence[Column[T]]:
-        """The columns that the cluster has values for: in those that only yopp has, a YARN cluster would show zeros."""
+        """The columns for which the cluster has values: in columns that only yopp has, a YARN cluster would show
+        zeros."""
         columns = noun.columns(self.now_ms)
         if self.yarn is None or self.yarn.is_ours(rows):
             return columns
@@ -357,12 +361,12 @@ class Session(Record, frozen=False):
         return known
 
     def raw(self, body: bytes) -> None:
-        """Print an answer of a YARN cluster as it came."""
+        """Print an answer of a YARN cluster unchanged."""
         print_raw(self.printer, body)
 
 
 def print_raw(printer: Printer, body: bytes) -> None:
-    """Print an answer of a YARN cluster as it came; for a person at a terminal, indented and harmless."""
+    """Print an answer of a YARN cluster unchanged; on a terminal, indented and escaped."""
     if is_terminal_out():
         import json
 
@@ -383,8 +387,8 @@ def chosen(
     limit: int | None = None,
     newest: bool = False,
 ) -> Choice:
-    """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
-    not, and for ``--columns`` with a form that has none."""
+    """The choice of a command line, checked before any call. Raises UsageError for columns that do not exist, and for
+    ``--columns`` with a form without columns."""
     from ...views.columns import choose, find
 
     if columns is not None and (printer.form == "json" or printer.ids_only):

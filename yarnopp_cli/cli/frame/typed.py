@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 def new_typer(**settings: Any) -> typer.Typer:
-    """A Typer with the manners of all of ours: plain help, ``-h``, no completion options, no pretty
+    """A Typer with the settings of all our commands: plain help, ``-h``, no completion options, no pretty
     tracebacks.
     """
     settings["context_settings"] = SETTINGS | settings.get("context_settings", {})
@@ -46,7 +46,7 @@ def examples(*lines: str) -> str:
 def made(one: Command) -> Any:
     """The parser's command of a declaration."""
     own = own_parameters(one)
-    # typer reads the command's own options alone; those of the frame are the parser's objects already
+    # Typer reads the command's own options only; the frame's are parser objects already.
     holder = new_typer()
     settings: dict[str, Any] = {"epilog": examples(*one.examples)} if one.examples else {}
     settings |= one.settings
@@ -90,14 +90,14 @@ def _annotation(parameter: Parameter) -> Any:
 
 
 def _bounded(value: int | None) -> int | None:
-    """A whole number that JSON carries. Its bounds are not in the help, as an option's own are."""
+    """A whole number that JSON represents. Its bounds are not in the help, unlike an option's own."""
     if value is not None and abs(value) > LARGEST:
         raise typer.BadParameter(f"{value} is larger than any number that JSON carries exactly")
     return value
 
 
 def _complaining(parser: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser of values whose complaints typer prints."""
+    """A parser of values whose errors typer prints."""
 
     @functools.wraps(parser)
     def parse(text: str) -> Any:
@@ -111,8 +111,8 @@ def _complaining(parser: Callable[[str], Any]) -> Callable[[str], Any]:
 
 @cache
 def _options() -> dict[str, Any]:
-    """The options that commands have in common as the parser's own objects, by parameter, to be copied for each
-    command: making one costs a tenth of a ms."""
+    """The common options as objects of the parser, by parameter, to be copied for each command: making one takes a
+    tenth of a ms."""
     holder = new_typer()
     holder.command("common")(_taking(added(None), lambda **_: None))
     parsed: Any = typer.main.get_command(holder)
@@ -147,7 +147,7 @@ def _added(one: Command) -> Iterator[Any]:
 
 
 class Lazily(UserDict[str, Any]):
-    """Commands of the parser by name, each made when it is first asked for."""
+    """Commands of the parser by name, each made at its first use."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
         super().__init__(dict.fromkeys(names))
@@ -160,7 +160,7 @@ class Lazily(UserDict[str, Any]):
 
 
 class _Group(typer.core.TyperGroup):
-    """A group whose help has the whole summary of each command, on several lines if need be."""
+    """A group whose help shows the whole summary of each command, on several lines if necessary."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of the commands."""

@@ -1,8 +1,8 @@
-"""``yopp completion``: the shell's TAB. Three small scripts, and the words that they ask for.
+"""``yopp completion``: the shell's TAB. Three small scripts, and the words that they request.
 
 The scripts call ``yopp completion words WORD…`` with the words typed so far, the last one unfinished. Commands and
-options come from the declarations; ids from the running cluster, within a bounded time, and silently none where
-there is none.
+options come from the declarations, ids from the running cluster, within a bounded time; without a cluster, no ids are
+offered and no error is printed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..table import ALIASES, COMMANDS
 from ..words import given
 
 SECONDS = 0.25
-"""How long the cluster has to tell its ids."""
+"""Seconds that the cluster has to answer."""
 LATEST = 50
-"""How many of the applications that may have ended are offered."""
+"""The number of ended applications that are offered."""
 _MANNERS: dict[str, Any] = {"needs": Needs.NOTHING, "forms": WORDS}
 BASH = """\
 _yopp() {
@@ -117,7 +117,7 @@ def complete(typed: list[str]) -> list[str]:
     if place.option is not None:
         return _values(place.option, last, before)
     if place.path == ("run",) and place.given:
-        return []  # words of the command that it runs: files, by the shell
+        return []  # Words of the command that the container runs: the shell completes files.
     if last.startswith("-"):
         return _options_of(place.command, last)
     if not place.path:
@@ -131,8 +131,8 @@ def complete(typed: list[str]) -> list[str]:
 
 
 class _Place(Record):
-    """The place of the next word: the command so far, how many words it has been given, and the option whose value
-    comes next."""
+    """The place of the next word: the command so far, the number of its words, and the option whose value comes
+    next."""
 
     path: tuple[str, ...]
     command: Any
@@ -145,7 +145,7 @@ def _place(before: list[str]) -> _Place | None:
     from ..tree import root
 
     path: tuple[str, ...] = ()
-    command, given, option = root(), 0, None  # before any command, an option is one that most have
+    command, given, option = root(), 0, None  # Before any command, an option is one that most commands have.
     for word in before:
         if option is not None:
             option = None
@@ -162,7 +162,7 @@ def _place(before: list[str]) -> _Place | None:
 
 
 def _valued(command: Any, word: str) -> Any:
-    """The option of a command that a word is, if a value follows it."""
+    """The option of a command that the word is, if a value follows it."""
     for one in command.params:
         if word in one.opts and not getattr(one, "is_flag", False) and not getattr(one, "count", False):
             return one
@@ -170,7 +170,7 @@ def _valued(command: Any, word: str) -> Any:
 
 
 def _argument(command: Any, given: int) -> Any:
-    """The argument that comes after so many words; the last one may take several."""
+    """The argument after this number of words; the last argument may take several."""
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     if given < len(arguments):
         return arguments[given]
@@ -196,7 +196,8 @@ def _values(parameter: Any, last: str, before: list[str]) -> list[str]:
 
 
 def _programs(beginning: str) -> list[str]:
-    """The programs of PATH whose names begin so; none before there is a letter, or for a path: these are files."""
+    """The programs of PATH whose names begin with this text; none for an empty text, or for a path: the shell
+    completes files."""
     found: set[str] = set()
     for folder in os.environ.get("PATH", "").split(os.pathsep) if beginning and "/" not in beginning else ():
         with contextlib.suppress(OSError):
@@ -223,14 +224,14 @@ def _options_of(command: Any, last: str) -> list[str]:
 
 
 def _ids(wanted: Live, before: list[str]) -> list[str]:
-    """Live ids, newest first; nothing where no cluster answers in time."""
+    """Live ids, newest first; none if no cluster answers in time."""
     from ...records.client_protocol import GetContainersRequest
     from ...records.job_protocol import GetApplicationsRequest
 
     kinds, fits = wanted.kinds, wanted.fits
     try:
         if _is_remote(before):
-            return []  # this host's ids would be wrong there, and a cluster elsewhere is too far for a TAB
+            return []  # This host's ids would be wrong there, and a remote cluster is too slow for a TAB.
         context = Context.of(run_dir=next(iter(given(before, "--run-dir")), None))
         if not os.path.exists(context.run_dir.rm_socket):
             return []
@@ -255,7 +256,7 @@ def _ids(wanted: Live, before: list[str]) -> list[str]:
 
 
 def _is_remote(before: list[str]) -> bool:
-    """Whether the command line means a YARN cluster. Raises YoppError for one that makes no sense."""
+    """Whether the command line means a YARN cluster. Raises YoppError for a contradictory one."""
     from ...client.choice import LOCAL, choose
 
     named, rm = given(before, "--engine"), given(before, "--rm")

@@ -1,5 +1,4 @@
-"""``yopp man``: the manual, made from the declarations of this very version, so that it needs no installed
-page."""
+"""``yopp man``: the manual, made from the declarations of the running version, so that no page must be installed."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def man(
 
 
 def _from_section(text: str, name: str, below: list[str]) -> str:
-    """The page of a command's group from the part about one of them on. Raises YoppError where there is none."""
+    """The page of a command's group from the section of one command on. Raises YoppError if it has no such section."""
     group = _command(name)
     lines = text.splitlines(keepends=True)
     wanted = f"yopp {group} {below[0]} "
@@ -72,7 +71,7 @@ def _from_section(text: str, name: str, below: list[str]) -> str:
         if len(below) == 1 and f"{line.strip()} ".startswith(wanted):
             return "".join(lines[number:])
     there_is_none = f"the page of {name} has no section with that name"
-    raise _missing(" ".join([name, *below]), there_is_none, f"`yopp {group} --help` lists what it has")
+    raise _missing(" ".join([name, *below]), there_is_none, f"`yopp {group} --help` lists its commands")
 
 
 def _command(name: str) -> str:
@@ -113,14 +112,14 @@ def through_pager(call: Callable[[], int]) -> int:
 
 
 def paged(text: str, wanted: str) -> bool:
-    """Whether the pager ``wanted`` took the text. None at all, or ``cat``, takes none."""
+    """Whether the pager ``wanted`` took the text. An empty one, or ``cat``, takes none."""
     try:
         words = shlex.split(wanted)
-    except ValueError:  # an unclosed quote
+    except ValueError:  # An unclosed quote.
         return False
     if not words or words == ["cat"] or shutil.which(words[0]) is None:
         return False
-    # As git and systemd have it: end at once where the text fits the screen, and leave it there.
+    # As in git and systemd: the pager ends at once if the text fits on the screen, and leaves it there.
     environment = {"LESS": "FRX", "LESSCHARSET": "utf-8", **os.environ}
     try:
         subprocess.run(words, input=text, encoding="utf-8", env=environment, check=False)

@@ -24,7 +24,7 @@ def cgroup_version() -> str:
 
 
 def _engine() -> str:
-    """The engine that is chosen; a configuration with mistakes is for the commands that read it."""
+    """The chosen engine; a configuration with errors is reported by the commands that read it."""
     from ...client.choice import LOCAL, choose
 
     try:

@@ -77,8 +77,8 @@ def others_of(gpus: int | None, words: Iterable[str]) -> Others:
 
 
 def resources(text: str) -> Resource:
-    """YARN's ``memory-mb=512,vcores=2,yarn.io/gpu=1``; ``memory`` may have a unit, and -1 is what is not said. Raises
-    UsageError."""
+    """YARN's ``memory-mb=512,vcores=2,yarn.io/gpu=1``; ``memory`` may have a unit, and an amount that is not given is
+    -1. Raises UsageError."""
     memory, vcores, others = -1, -1, dict[str, int]()
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))

@@ -24,20 +24,21 @@ if TYPE_CHECKING:
     from .joblog import JobLog
 
 FIRST_LINE_SECONDS = 0.5
-"""A job says where it stands when all its tasks have found a place, or after this time."""
+"""A job prints its first line when all its tasks have found a place, or after this time in seconds."""
 DRAW_SECONDS = 0.1
 LINE_SECONDS = 10.0
-"""How often the progress line is drawn anew on a terminal, and a plain one written elsewhere, where a state changed."""
+"""The interval, in seconds, at which the progress line is redrawn on a terminal, or printed elsewhere, after a
+change."""
 CLOCK_SECONDS = 1.0
-"""How often the progress line of several tasks is drawn anew on a terminal where none did."""
+"""The interval, in seconds, at which the progress line of several tasks is redrawn on a terminal without a change."""
 BAR_CELLS = 24
 _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
 
 
 class Shown(Record):
-    """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary`` says
-    always which types ran; ``log`` is told of each task that has ended; ``elsewhere``: the output is not in the logs;
-    ``in_order``: that of each task is whole, in the order of the tasks.
+    """The display of a job. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary``
+    always prints the execution types; ``log`` gets each task that has ended; ``elsewhere``: the output is not in the
+    logs; ``in_order``: the output of each task is printed as a whole, in the order of the tasks.
     """
 
     stream: bool = False
@@ -66,7 +67,7 @@ class JobConsole:
         self._response = response
         self._started = submitted_at
         self._first_said = False
-        # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
+        # A single command, whose output is shown and whose code is returned, prints no messages in a pipe or a script.
         only_one = job.size == 1
         self._terse = shown.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
         self._plain_lines = printer.may_tell_progress and not self._terse and not is_terminal(sys.stderr)
@@ -94,10 +95,10 @@ class JobConsole:
                 order=job.phases[0].numbers() if shown.in_order else None,
             )
 
-    # --- what the loop tells
+    # --- events of the loop
 
     def task_changed(self, task: TaskReport) -> None:
-        """Follow its output; remember how it ended."""
+        """Follow a task's output; remember its end."""
         self.tasks[task.phase, task.planned_number] = task
         if self._follower is not None and task.container_id:
             if task.state is TaskState.RUNNING:
@@ -121,11 +122,11 @@ class JobConsole:
         self.say(text)
 
     def stopping(self, reason: str) -> None:
-        """Say that the job is being stopped."""
+        """Print that the job is being stopped."""
         self.say(f"{reason}: stopping the job; a second Ctrl-C kills it at once")
 
     def stop_wanted(self) -> StopRequested | None:
-        """A job whose reader has gone (``| head``) ends, as a command in a pipe does."""
+        """Stop a job whose reader has ended (``| head``), as a command in a pipe does."""
         if self._follower is not None and self._follower.reader_gone:
             return StopRequested("its output is no longer read", EXIT_READER_GONE)
         return None
@@ -150,7 +151,7 @@ class JobConsole:
         return self._started + FIRST_LINE_SECONDS
 
     def say_first_line(self) -> None:
-        """Say once which application this is, and where its tasks are."""
+        """Print once the id of the application, and the places of its tasks."""
         if not self._first_said:
             self._first_said = True
             self._drawn_at = time.monotonic()
@@ -187,7 +188,7 @@ class JobConsole:
         return None
 
     def _may_draw(self) -> bool:
-        """Whether a progress line may be drawn: it must not land in the middle of what the containers write."""
+        """Whether a progress line may be drawn: it must not interrupt a line of the containers' output."""
         if self._out is None or self._err is None or not self._printer.progress:
             return True
         if self._tally.total == 1 and self._tally.counts[TaskState.RUNNING]:
@@ -203,7 +204,7 @@ class JobConsole:
     def say(self, text: str) -> None:
         """One line on stderr, around the progress line."""
         self.hide()
-        if is_terminal(sys.stderr):  # what a container wrote last may have no end of line
+        if is_terminal(sys.stderr):  # The last output of a container may have no end of line.
             for sink, stream in ((self._out, sys.stdout), (self._err, sys.stderr)):
                 if sink is not None and not sink.at_line_start and is_terminal(stream):
                     sink.write(b"\n")
@@ -212,21 +213,21 @@ class JobConsole:
     # --- the end
 
     def drain(self, signals: SignalWatch) -> None:
-        """Copy the rest of the output, however slow its reader is; a signal ends that too."""
+        """Copy the rest of the output, however slow its reader is; a signal ends the copying."""
         if self._follower is not None:
             self._follower.drain(lambda: not any(signals.received()))
             self._follower.close()
         self.hide()
 
     def close(self) -> None:
-        """Close all that is open."""
+        """Close all files."""
         self.hide()
         if self._follower is not None:
             self._follower.close()
 
     def check_output(self, end: EndMaster) -> None:
-        """Raises YoppError if stdout did not take all that the containers wrote, or the job log not all of its lines,
-        say because a disk is full."""
+        """Raises YoppError if stdout has not taken all output of the containers, or the job log not all of its lines,
+        for example because a disk is full."""
         problem = self._follower.lost if self._follower is not None else None
         if problem is not None:
             raise YoppError(
@@ -244,7 +245,7 @@ class JobConsole:
             )
 
     def say_end(self, end: EndMaster, shown: Shown) -> None:
-        """Print how the job ended."""
+        """Print the result of the job."""
         self.say_first_line()
         if (self._terse or self._printer.quiet) and end.final_status is FinalApplicationStatus.SUCCEEDED:
             if flaws := flaws_text(end.summary):

@@ -51,7 +51,7 @@ DEFAULT_TIMEOUT_MS = 600_000
 LARGEST_SCRIPT = 4 * 1024 * 1024
 
 WITHOUT_MEANING = {
-    "jar": "",  # YARN insists on it; here there is nothing to ship
+    "jar": "",  # YARN requires it; here no jar is shipped.
     "master_resource_profile": "resource profiles are not part of yopp",
     "container_resource_profile": "resource profiles are not part of yopp",
     "log_properties": "yopp does not use log4j; output goes to the containers' log files",
@@ -70,7 +70,7 @@ WITHOUT_MEANING = {
     "placement_spec": "placement constraints are not part of yopp; --num-containers counts",
     "localize_files": "containers see this host's own files",
 }
-"""YARN's options that are accepted and do nothing, and why."""
+"""YARN's options that are accepted without an effect, and the reasons."""
 FLAGS_WITHOUT_MEANING = frozenset({"create"})
 
 
@@ -116,7 +116,7 @@ class Program(Options):
     ] = None
 
     def check(self, environment: dict[str, str], *, elsewhere: bool) -> None:
-        """Raise UsageError for what cannot be run; ``elsewhere``: on another host."""
+        """Raise UsageError for a program that cannot be run; ``elsewhere``: on another host."""
         shell.check_one(bool(self.shell_command), bool(self.shell_script), bool(self.argv))
         check_text(
             [*(self.argv or ()), self.shell_command, *(self.shell_args or ()), self.shell_script],
@@ -158,7 +158,7 @@ class Containers(Options):
     ] = False
 
     def task(self) -> TaskSpec:
-        """One of them. Raises UsageError."""
+        """The task of one container. Raises UsageError."""
         return TaskSpec(
             1,
             container_size(
@@ -174,7 +174,7 @@ class Containers(Options):
 
 
 class Retries(Options):
-    """When a container is run again."""
+    """The conditions on which a container is run again."""
 
     container_retry_policy: Annotated[
         int,
@@ -243,7 +243,7 @@ class Application(Options):
         return master_size(self.master_memory, self.master_vcores, self.master_resources)
 
     def context(self, name: str, master: Resource, words: Sequence[str]) -> ApplicationSubmissionContext:
-        """The job's submission, with a master of that size; ``words`` are the variables, whose values are secret."""
+        """The job's submission, with a master of this size; ``words`` are the variables, whose values are secret."""
         from .running import command_line
 
         return ApplicationSubmissionContext(
@@ -304,9 +304,8 @@ def dshell(
 ) -> int:
     """Run a shell command or script in containers: YARN's distributed shell, with all its options.
 
-    YARN_SHELL_ID is each container's number, in order of allocation. Output goes to log files (`yopp logs`),
-    and with --follow is shown here, too. Hadoop's own spellings work too: -shell_command, -num_containers,
-    -container_type.
+    YARN_SHELL_ID is each container's number, in order of allocation. Output goes to log files (`yopp logs`); with
+    --follow it is shown here, too. Hadoop's own spellings work too: -shell_command, -num_containers, -container_type.
     """
     from .console import Shown
     from .running import Outcome, client_of, start
@@ -315,7 +314,7 @@ def dshell(
     printer.verbose += debug
     for name in without_meaning or []:
         if WITHOUT_MEANING[name]:
-            printer.warn(f"--{name.replace('_', '-')} does nothing: {WITHOUT_MEANING[name]}")
+            printer.warn(f"--{name.replace('_', '-')} has no effect: {WITHOUT_MEANING[name]}")
     check_text([application.appname], "the argument")
     words = program.shell_env or []
     environment, _ = portable_environment(assignments(words))
@@ -423,7 +422,7 @@ def read_script(path: str) -> str:
 
 
 def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -> ExecutionType:
-    """The execution type asked for, by YARN's option or by ours. Raises UsageError."""
+    """The requested execution type, by YARN's option or by ours. Raises UsageError."""
     if opportunistic and guaranteed:
         raise both_types()
     if opportunistic or guaranteed:
@@ -439,7 +438,8 @@ def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -
 
 
 def _size(memory: int | None, vcores: int | None, both: str) -> tuple[int | None, int | None, Others]:
-    """The size by the options of memory and vcores, or by the one for all, which goes first. YARN's -1 means unset."""
+    """The size, from the options of memory and vcores, or from the common option, which has precedence. YARN's -1
+    means unset."""
     wanted = resources(both)
     memory = memory if wanted.memory == -1 else wanted.memory
     vcores = vcores if wanted.vcores == -1 else wanted.vcores

@@ -28,7 +28,7 @@ def size_of_node(
         raise UsageError.exclusive(
             "--exclusive and a size",
             "an exclusive container gets all of its node",
-            hint="leave out --memory and --vcores, or --exclusive",
+            hint="leave out either --memory and --vcores, or --exclusive",
         )
     assert isinstance(client, JobClient), "a YARN cluster is refused before"
     try:
@@ -54,8 +54,8 @@ def size_of_node(
 
 
 def largest(nodes: Iterable[NodeReport], name: str, step_mb: int) -> Resource | None:
-    """The largest container that the largest running node can hold, of those that are ``name`` where that is not ANY:
-    sizes are rounded up to ``step_mb``. None where none is running."""
+    """The largest container that the largest running node can hold, among the nodes with this ``name`` if it is not
+    ANY; sizes are rounded up to ``step_mb``. None if no such node is running."""
     fitting = [one.total for one in nodes if one.state is NodeState.RUNNING and admits(name, one.node_id)]
     if not fitting:
         return None
@@ -74,7 +74,7 @@ def _rounded(total: Resource, step_mb: int) -> Resource:
 
 
 def _size_in_own_cluster(session: Session) -> Resource:
-    """All that the node of the cluster has which the job would start for itself. Raises YoppError."""
+    """All resources of a node of the cluster that the job would start for itself. Raises YoppError."""
     from ...cluster.capacity import Wish, plan_capacity
     from ...settings.declarations import ResourceManagerSettings
 

@@ -27,7 +27,7 @@ from ...masters.sweeps import filled, has_mark, highest_source, values_of
 from ...records.jobs import Sweep
 
 READS = ("/bin/sh", "-c", 'exec "$@" <"$0"')
-"""What runs a command with a file as its standard input; the file and the command follow."""
+"""The program that runs a command with a file as its standard input; the file and the command follow."""
 BLOCK = "1M"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _PIECE = 1 << 16
@@ -101,7 +101,7 @@ def _unwritable(because: str) -> YoppError:
 
 
 def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
-    """Copy the input into files of whole lines, at least one, and the paths of these. Raises YoppError."""
+    """Copy the input into files of whole lines, at least one. Returns their paths. Raises YoppError."""
     paths: list[str] = []
     try:
         line = source.readline(_PIECE)
@@ -124,7 +124,8 @@ def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
 
 
 def _bytes(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes:
-    """Copy this many bytes, starting with ``line``, and the rest of the last line; the start of the next piece."""
+    """Copy this many bytes, starting with ``line``, and the rest of the last line. Returns the start of the next
+    piece."""
     piece.write(line)
     last, left = line, number - len(line)
     while left > 0 and (data := source.read(min(left, _CHUNK))):
@@ -138,7 +139,7 @@ def _bytes(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes
 
 
 def _lines(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes:
-    """Copy this many lines, starting with ``line``; the start of the next piece."""
+    """Copy this many lines, starting with ``line``. Returns the start of the next piece."""
     while line and number:
         piece.write(line)
         number -= line.endswith(b"\n")
@@ -188,8 +189,8 @@ def _check_readable(path: str, named: str, directory: str) -> None:
 def refuse_unread() -> None:
     """Raise UsageError if data is piped into this command, because no container reads it.
 
-    A pipe or file that our parent has, too, is its: a loop of a shell (``while read``) must not lose its lines. (dash
-    has what it opens for one command, too: after ``<FILE`` in its scripts this says nothing.)
+    A pipe or file that our parent process has open, too, belongs to the parent: a loop of a shell (``while read``)
+    must not lose its lines. (dash itself opens the file of ``<FILE`` in scripts, too: no error is then raised.)
     """
     try:
         here = os.fstat(0)
@@ -203,10 +204,10 @@ def refuse_unread() -> None:
         else:
             (left,) = struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, b"\0" * 4))
     except OSError:
-        return  # whose it is cannot be told
+        return  # The owner of the pipe or file is unknown.
     if left > 0:
         raise UsageError(
-            "the standard input would not be read",
+            "no container would read the standard input",
             because="containers have no standard input, and data is piped into this command",
             hint="--stdin FILE, --pipe (a piece for each task), --from - (a line for each task), or </dev/null",
         )

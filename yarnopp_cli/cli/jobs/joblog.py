@@ -34,7 +34,7 @@ _NO_ENDS = PREEMPTION_STATUSES | {
     ContainerExitStatus.KILLED_BY_RESOURCEMANAGER,
     ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
 }
-"""Of containers whose task had not come to its end."""
+"""Exit statuses of containers whose task has not ended."""
 _SIGNALS = range(129, 129 + 64)
 """Exit codes that a shell gives for signals."""
 
@@ -48,7 +48,7 @@ class Line(Record):
 
 
 def command_of(tasks: Tasks, number: int) -> str:
-    """The command of a task on one line: a line for a shell as it is, words quoted as for one."""
+    """The command of a task on one line: a line for a shell unchanged, words quoted as for a shell."""
     if tasks.sweep is None:
         words = tasks.command
     else:
@@ -59,7 +59,7 @@ def command_of(tasks: Tasks, number: int) -> str:
 
 
 def lines_of(path: str) -> dict[int, Line]:
-    """The tasks in a job log; none if there is no file. An incomplete line is ignored. Raises UsageError."""
+    """The tasks in a job log; empty if there is no file. An incomplete line is ignored. Raises UsageError."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             if file.readline() not in (HEADER, ""):
@@ -98,8 +98,8 @@ def _unusable(path: str, error: OSError) -> UsageError:
 
 
 def still_to_run(tasks: Tasks, path: str, *, failed: bool) -> Tasks:
-    """The tasks that the log does not have; with ``failed`` also those that failed there. Raises UsageError
-    where it is the log of another command line.
+    """The tasks that the log does not have; with ``failed`` also those that failed there. Raises UsageError if the log
+    belongs to another command line.
     """
     seen = lines_of(path)
     left = []
@@ -142,8 +142,8 @@ class JobLog:
             raise _unusable(path, error) from None
 
     def ended(self, task: TaskReport, log_directory: str) -> None:
-        """A task has ended for good; told again, by another life of the RM, it is written once. ``problem`` says why a
-        line could not be written, and none is from then on."""
+        """A task has ended for good; a repeated report, after a restart of the RM, is written once. ``problem`` is the
+        reason why a line could not be written; no line is written after it."""
         if self._file is None or task.number in self._written:
             return
         self._written.add(task.number)
@@ -174,13 +174,14 @@ class JobLog:
 def write_afterwards(
     path: str, job: JobSpec, succeeded: Iterable[int], containers: Iterable[ContainerReport]
 ) -> int:
-    """Write the log of a job that has ended, by what the cluster knows of its containers; how many tasks that have
-    ended well it lacks, as it knows them no more. What others have ended before its end has no line. Raises UsageError.
+    """Write the log of a job that has ended, from the cluster's records of its containers. Returns the number of tasks
+    that ended well, but whose containers are not recorded any more. A task without a recorded end has no line. Raises
+    UsageError.
     """
     phase = job.phases[-1]
     last: dict[int, tuple[ContainerReport, int]] = {}
     for one in sorted(containers, key=lambda one: one.finished_at_ms):
-        code = 0 if one.exit_code == 0 else shell_code(one)  # it ended well, although it was being killed
+        code = 0 if one.exit_code == 0 else shell_code(one)  # It ended well, although it was being killed.
         if one.task is None or one.is_am or code is None or (code and one.exit_status in _NO_ENDS):
             continue
         last[one.task] = one, code
@@ -207,7 +208,7 @@ def write_afterwards(
 
 
 def containers_in(history: ApplicationHistory) -> list[ContainerReport]:
-    """The containers of tasks whose ends are among the events that are kept of a job."""
+    """The containers of tasks whose ends are among the stored events of a job."""
     app, found = history.application, []
     for event in history.events:
         numbers = event.numbers
@@ -217,7 +218,7 @@ def containers_in(history: ApplicationHistory) -> list[ContainerReport]:
                 event.container,
                 app.application_id,
                 event.node,
-                ExecutionType.GUARANTEED,  # or not: a log does not say
+                ExecutionType.GUARANTEED,  # The type is unknown: a job log does not need it.
                 Resource(),
                 ContainerState.DONE,
                 task=history.task_of(event.container),
@@ -234,8 +235,8 @@ def containers_in(history: ApplicationHistory) -> list[ContainerReport]:
 
 
 def _opened(path: str, *, more: bool) -> BinaryIO:
-    """The log, each line of which is written at once. What was cut short at its end is taken away; a file is this job's
-    alone while it is open. A pipe or a device gets the lines as they come. Raises OSError.
+    """The log, of which each line is written at once. An incomplete line at its end is removed; a file is locked for
+    this job while it is open. A pipe or a device gets the lines as they come. Raises OSError.
     """
     kind = os.O_RDWR | os.O_CREAT
     with contextlib.suppress(FileNotFoundError):
@@ -268,7 +269,7 @@ def _opened(path: str, *, more: bool) -> BinaryIO:
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Whether our own output goes to the same file, as with /dev/stdout: then others write there, too."""
+    """Whether our own output goes to the same file, as with /dev/stdout: other processes then write there, too."""
     here = os.fstat(descriptor)
     for ours in (1, 2):
         with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ KeepOrder = Annotated[
 
 
 class Kept(Options):
-    """Where the output of the tasks and the record of their ends go."""
+    """The destinations of the tasks' output and of the record of their ends."""
 
     results: Annotated[
         str | None,
@@ -67,7 +67,7 @@ class Kept(Options):
         if self.joblog is not None and detach:
             raise UsageError.exclusive(
                 "-d and --joblog",
-                "this client writes the file, so it must stay until the job ends",
+                "this client writes the file, so it must run until the job ends",
                 hint="leave out -d; `yopp wait ID --joblog FILE` writes it afterwards",
             )
 

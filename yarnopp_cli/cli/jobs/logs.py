@@ -33,8 +33,8 @@ _PREFIX_STYLES = ("cyan", "green", "yellow", "blue")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How lines are printed: of which streams, with which prefix, and from where on. ``chosen``: the streams
-    were named."""
+    """The lines that are printed: of which streams, with which prefix, and from which position. ``chosen``: the
+    streams were named."""
 
     names: tuple[str, ...]
     chosen: bool
@@ -150,8 +150,8 @@ class _LinePrinter:
             printer.separated(("id", "stream", "t", "line"))
 
     def print(self, stream: Stream, mark: str, *, ended: bool) -> bool:
-        """Print the new output of one; whether there was any. ``mark`` is its task's number, "" if it is the
-        only one."""
+        """Print the new output of a stream. Returns whether there was any. ``mark`` is its task's number, "" if it is
+        the only one."""
         plain = self._printer.for_people or self._printer.quiet
         mark = mark if self._style.prefix else ""
         moved = False
@@ -181,7 +181,7 @@ class _LinePrinter:
         if mark:
             style = _PREFIX_STYLES[int(mark) % len(_PREFIX_STYLES)] if mark != "am" else "dim"
             before += paint(f"[{mark}]", style, self._printer.color_out).encode() + b" "
-        if is_terminal_out():  # control sequences of a container are not for this terminal
+        if is_terminal_out():  # Control sequences of a container must not reach this terminal.
             line = harmless(text, keep="\t").encode("utf-8", "backslashreplace")
         return before + line + b"\n"
 
@@ -205,7 +205,7 @@ class _Reader:
         self._printed = False
 
     def run(self, *, follow: bool) -> None:
-        """Print the present output; with ``follow``, continue until everything has ended."""
+        """Print the present output; with ``follow``, continue until all containers have ended."""
         directories, ended = self._target.look()
         alone = self._is_alone(directories, follow=follow)
         self._open(directories, first=True)
@@ -237,7 +237,7 @@ class _Reader:
             self._printer.note(told)
 
     def _is_alone(self, directories: dict[str, str], *, follow: bool) -> bool:
-        """Whether one container is all that is, or will be, shown, so that its lines need no number."""
+        """Whether only one container is, or will be, shown, so that its lines need no number."""
         if not self._target.application_ids:
             return len(self._target.container_ids) == 1
         if follow and self._target.client is not None:
@@ -270,7 +270,7 @@ class _Reader:
                 self._streams[key] = stream
 
     def _say_waiting(self, looks: int) -> None:
-        """Say once what is still missing; requested containers only if they are not granted at the second look."""
+        """Print once what is still missing; requested containers only if they are not granted at the second look."""
         waiting, asked = len(self._target.waiting), self._target.asked
         if self._printed or self._told_waiting or not (waiting or (asked and looks)):
             return
@@ -284,11 +284,11 @@ class _Reader:
         self._told_waiting = True
 
     def _print(self, alone: bool, *, ended: bool) -> bool:
-        """Print the new output of every stream; whether there was any."""
+        """Print the new output of every stream. Returns whether there was any."""
         several = len({container_id for container_id, _ in self._streams}) > 1
         moved = False
         for stream in self._streams.values():
-            # A master speaks beside the one container that is all of its job.
+            # A master's log is beside the output of the only container of its job.
             is_master = stream.container_id in self._target.masters
             number = "am" if is_master else self._target.mark(stream.container_id)
             mark = number if not alone or (is_master and several) else ""
@@ -316,7 +316,7 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
             ) from None
         copied += 1
     printer.note(
-        f"{copied} files copied to {out}" if copied else "nothing was copied: there is no output yet"
+        f"{copied} files copied to {out}" if copied else "no file was copied: there is no output yet"
     )
 
 
@@ -376,7 +376,7 @@ def _list_files(printer: Printer, target: Target, names: tuple[str, ...]) -> Non
 
 
 def _print_bytes(printer: Printer, target: Target, names: tuple[str, ...], size: int) -> None:
-    """Print the first ``size`` bytes of each file, or the last ones of a negative ``size``."""
+    """Print the first ``size`` bytes of each file, or the last ones for a negative ``size``."""
     found = [one for one in files_of(target, names) if one.size]
     for one in found:
         descriptor = open_plain(one.path)

@@ -1,5 +1,5 @@
-"""The containers whose output `yopp logs` shows: from the cluster, or else from the files of clusters that have ended;
-for a YARN cluster, output fetched from its nodes."""
+"""The containers whose output `yopp logs` shows: from the cluster, or else from the files of ended clusters; for a
+YARN cluster, output fetched from its nodes."""
 
 from __future__ import annotations
 
@@ -44,14 +44,13 @@ class Target:
     """The containers whose output is shown: by id, or all of an application, with the facts known about
     them.
 
-    ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``several``: a job
-    is known to have several tasks, so that each keeps its number where the others write nothing. ``reticent``
-    are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
-    None means that it is on disk only and that nothing more will come. ``directories`` are those of
-    applications and containers, by id. ``tasks`` are the numbers of containers' tasks.
-    ``asked`` containers are requested and not granted yet. ``lost``: the
-    cluster went before their end was seen. ``results`` are the files that tasks wrote their output to instead of the
-    logs, as far as known.
+    ``expected`` is the number of containers that will have output, at least 2 if it is not known to be one.
+    ``several``: a job is known to have several tasks, so that each keeps its number even if the others write no
+    output. ``reticent`` are masters whose stderr, their own log, is left out while their job goes well. ``client``
+    None: the output is on disk only, and no more will come. ``directories`` are the directories of applications and
+    containers, by id. ``tasks`` are the numbers of containers' tasks. ``asked`` containers are requested and not
+    granted yet. ``lost``: the cluster ended before the end of the containers was seen. ``results`` are the files to
+    which tasks wrote their output instead of the logs, as far as known.
     """
 
     container_ids: list[str] = field(default_factory=list)
@@ -71,7 +70,7 @@ class Target:
     results: list[str] = field(default_factory=list)
 
     def mark(self, container_id: str) -> str:
-        """The prefix of its lines: the number of its task, or its own if that is not known."""
+        """The prefix of a container's lines: the number of its task, or its own number if the task's is not known."""
         task = self.tasks.get(container_id)
         return numbered(container_id) if task is None else str(task)
 
@@ -81,11 +80,11 @@ class Target:
         self.several = self.several or (summary is not None and summary.total > 1)
 
     def applications(self) -> list[str]:
-        """The applications that are named, or have a container that is."""
+        """The applications that are named, or that have a named container."""
         return list(dict.fromkeys((*self.application_ids, *map(application_of, self.container_ids))))
 
     def look(self) -> tuple[dict[str, str], bool]:
-        """Container -> its directory, and whether all of it has ended. Updates ``waiting`` and ``code``."""
+        """Container -> its directory, and whether all containers have ended. Updates ``waiting`` and ``code``."""
         found = {one: self.directories[one] for one in self.container_ids if one in self.directories}
         for app in self.application_ids:
             for one in () if self.masters_only else containers_on_disk(self.directories.get(app, "")):
@@ -95,7 +94,7 @@ class Target:
         try:
             ended = self._ask(self.client, found)
         except ConnectionFailedError:
-            self.client = None  # the cluster has gone: what still runs is not known any more
+            self.client = None  # The cluster has ended: which containers still run is not known any more.
             self.lost = True
             return found, True
         return found, ended
@@ -119,7 +118,7 @@ class Target:
             masters = {one.container_id for one in of_app if one.is_am}
             self.masters |= masters
             if report.state in FINAL_STATES and report.final_status is not FinalApplicationStatus.SUCCEEDED:
-                self.reticent -= masters  # now it matters why
+                self.reticent -= masters  # The job has failed, so the masters' logs matter.
             elif not self.masters_only:
                 self.reticent |= masters - set(self.container_ids)
             self.tasks |= {one.container_id: one.task for one in of_app if one.task is not None}
@@ -140,10 +139,10 @@ class Target:
 
 
 def find(session: Session, named: Sequence[str], *, masters_only: bool = False) -> Target:
-    """Find the containers, in the cluster, or else among the files of clusters that have ended.
+    """Find the containers, in the cluster, or else among the files of ended clusters.
 
-    Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError if there is neither a cluster
-    nor a file.
+    Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError if there is neither a cluster nor
+    a file.
     """
     try:
         return _of_cluster(session.client, named, masters_only)
@@ -179,8 +178,8 @@ def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -
 
 
 def _of_the_cluster(client: LocalClient, word: str) -> list[str]:
-    """The applications of the cluster that ``3.2``, ``last.2`` or ``NAME.2`` may mean: one of an ended cluster with the
-    same number or name is not meant. None if the cluster has none, or for other words."""
+    """The applications of the cluster that ``3.2``, ``last.2`` or ``NAME.2`` may mean: an application of an ended
+    cluster with the same number or name is then not meant. None if the cluster has none, or for other words."""
     first = by_names(client, [word])[0].partition(".")[0].lstrip("0") if "." in word else ""
     known = [one.application_id for one in client.applications()] if first else []
     return [one for one in known if first in ("last", str(ApplicationId.parse(one).id))]
@@ -194,10 +193,10 @@ def _on_disk(
     masters_only: bool,
     meant: Mapping[str, Sequence[str]],
 ) -> Target:
-    """The same among files, of the applications that a word is known to have ``meant``. Raises ``error``, the answer of
-    the cluster, if there are none."""
+    """Find the containers among files; ``meant`` are the applications that a word is known to mean. Raises ``error``,
+    the answer of the cluster, if there are none."""
     known = applications_on_disk(log_dir)
-    kept = run_dir.kept_histories()  # also of jobs that wrote nothing
+    kept = run_dir.kept_histories()  # Histories include jobs without output.
     if not known and not kept:
         raise error
     target = Target(masters_only=masters_only)
@@ -227,10 +226,10 @@ def _on_disk(
 def _of_ended(
     run_dir: RunDir, every: Mapping[str, str], known: Sequence[str], word: str
 ) -> tuple[str, Mapping[str, str]]:
-    """``NAME.2`` as ``3.2``, and the containers of this application; other words as they are, and all containers."""
+    """``NAME.2`` as ``3.2``, and the containers of this application; other words unchanged, and all containers."""
     if is_container(word) or (parts := OF_NAMED.fullmatch(word)) is None:
         return word, every
-    for one in (word, parts[1]):  # a name may have such an end itself
+    for one in (word, parts[1]):  # A name may itself end like that.
         with contextlib.suppress(ApplicationNotFoundError):
             app = ended_application(run_dir, one, known)
             if one == word:
@@ -253,7 +252,7 @@ def _kept_tasks(run_dir: RunDir, every: Mapping[str, str]) -> dict[str, int]:
 
 
 def elsewhere(target: Target) -> list[str]:
-    """The places of output that is in no log, as ``run --results`` named them."""
+    """The paths of output that is not in the logs, as ``run --results`` named them."""
     places = list(target.results)
     if (client := target.client) is not None:
         for one in target.applications():
@@ -262,7 +261,7 @@ def elsewhere(target: Target) -> list[str]:
     return list(dict.fromkeys(filter(None, places)))
 
 
-# -- of a YARN cluster: what its NodeManagers still have ---------------------------------------------------------
+# -- a YARN cluster: files that its NodeManagers still have --------------------------------------------------------
 
 
 class _Fetched(Stream):
@@ -289,8 +288,8 @@ def fetched(
     masters_only: bool,
     tail: int | None,
 ) -> Iterator[tuple[Stream, str]]:
-    """The output of the containers and applications named, of the streams ``only``, or of both; each with the number of
-    its container, "" where there is one alone. ``note`` is told of what is left out."""
+    """The output of the named containers and applications, of the streams ``only``, or of both; each with the number
+    of its container, "" if there is only one. ``note`` gets a message for each omission."""
     from ...client.yarn import LOG_BYTES
 
     targets = _targets(yarn, named, masters_only)
@@ -298,7 +297,8 @@ def fetched(
         for name in yarn.log_files(node, container_id):
             short = name.rpartition(".")[2] if name in _MASTERS_FILES else name
             if (only or not masters_only) and short not in (only or STREAMS):
-                continue  # prelaunch.out, directory.info, …: of interest where somebody asks for the master's
+                # prelaunch.out, directory.info and others: shown only if the master's log is requested.
+                continue
             if name in _MASTERS_FILES and not (only or masters_only):
                 continue
             data = yarn.log(node, container_id, name)
@@ -309,7 +309,7 @@ def fetched(
 
 
 def _targets(yarn: YarnClient, named: Sequence[str], masters_only: bool) -> dict[str, NodeReport]:
-    """The containers whose output is wanted, with their nodes."""
+    """The containers whose output is requested, with their nodes."""
     by_id = {one.node_id: one for one in yarn.nodes()}
     found: dict[str, NodeReport] = {}
     for word in by_names(yarn, named):

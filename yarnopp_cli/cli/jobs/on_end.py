@@ -1,6 +1,6 @@
 """``run --on-end``: a command that runs as a separate job after the end of the job, whatever its result.
 
-It is an application that begins ``--after ID:any``: it outlives the client, and the RM where that keeps its state.
+It is an application that begins ``--after ID:any``: it outlives the client, and also the RM if the RM keeps its state.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _TELLS = """set -- "$@" "$("$0" -P -m yarnopp_cli app status "$1" --run-dir "$2" --json)"
 [ "$4" ] || exit
 printf '%s\\n' "$4" | /bin/sh -c "$3\""""
-"""Hands the job's document to the command; the words are Python, the application, the run directory, the command. It
-assigns no variable, which the command would inherit if the caller exports one of that name."""
+"""Passes the job's document to the command; the words are Python, the application, the run directory, the command. It
+sets no variable, because the command would inherit it if the caller exports a variable of that name."""
 
 
 def on_end(
@@ -38,8 +38,9 @@ def on_end(
     environment: Mapping[str, str],
     directory: str | None,
 ) -> Callable[[str], None]:
-    """What submits the application that runs ``command`` after the one whose id it is given. ``submission`` is that
-    one's. It runs as the caller, also where that one does not. Raises YoppError."""
+    """A function that submits the application which runs ``command`` after the application with the given id.
+    ``submission`` is the first job's. The command runs as the caller, even if the job runs as another user. Raises
+    YoppError."""
 
     assert isinstance(client, JobClient), "the option is not supported on a YARN cluster"
 
@@ -48,7 +49,7 @@ def on_end(
         job = plan_run(
             ("/bin/sh", "-c", _TELLS, sys.executable, application_id, client.run_dir.path, command),
             TaskSpec(1, Resource(settings.run_memory_mb, settings.run_vcores), ExecutionType.GUARANTEED),
-            name=f"on the end of {submission.name}"[:60],
+            name=f"{submission.name[:51]} (on-end)",
             environment=environment,
             working_directory=directory,
             umask=started.umask(),

@@ -1,5 +1,5 @@
-"""Jobs on a YARN cluster: planned as everywhere, and submitted over REST to Hadoop's own distributed shell; ``pi`` is
-Hadoop's example by Hadoop's own client, whose output and exit code these are."""
+"""Jobs on a YARN cluster: planned as for this host, and submitted over REST to Hadoop's own distributed shell; ``pi``
+is Hadoop's example, run by Hadoop's own client, with its output and exit code."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 class YarnJobs:
-    """What a command that submits a job needs of a YARN cluster, as ``jobs.client.JobClient`` is it of this host's.
+    """The counterpart of ``jobs.client.JobClient`` for YARN clusters: submits jobs through the REST API.
 
-    No property of this host has a say there: ``settings`` are what Hadoop's client and yopp take where nothing is said.
+    Local properties do not apply to YARN clusters; ``settings`` holds the defaults of Hadoop's client and of yopp.
     """
 
     settings = ApplicationSettings(am_memory_mb=256, am_vcores=1, retry_minimum_interval_ms=0)
@@ -52,7 +52,7 @@ class YarnJobs:
         self._printer = printer
 
     def find_node(self, name: str) -> str:
-        """The node as it was named: --node is refused before, as YARN's REST API has no such choice."""
+        """The node as it was named: --node is refused before, because YARN's REST API has no such choice."""
         return name
 
     def start(
@@ -64,7 +64,8 @@ class YarnJobs:
         dry_run: bool,
         debug: bool,
     ) -> int:
-        """Submit a job and see it through, or only the first with ``detach``, or neither; the exit code."""
+        """Submit a job and wait for its end; only submit it with ``detach``; do neither with ``dry_run``. Returns the
+        exit code."""
         client, printer = self._client, self._printer
         if dry_run:
             document = body(job, submission, _NO_ID, debug=debug)
@@ -96,7 +97,7 @@ class YarnJobs:
 
 
 def _see_through(client: YarnClient, printer: Printer, application_id: str, timeout: float | None) -> int:
-    """Wait for the end of an application, and show it; Ctrl-C ends the application."""
+    """Wait for the end of an application, and show its progress; Ctrl-C ends the application."""
     begin = time.monotonic()
     told = ""
     try:
@@ -130,8 +131,8 @@ def _see_through(client: YarnClient, printer: Printer, application_id: str, time
 
 
 def _tell_progress(printer: Printer, report: ApplicationReport, told: str) -> str:
-    """Progress on stderr: a line that changes at a terminal, a line for each change of state elsewhere; the state.
-    ``told`` is that of which it was told last."""
+    """Print progress on stderr: a line that changes on a terminal, otherwise a line for each change of state. Returns
+    the state; ``told`` is the state that was printed last."""
     state = report.state.value
     text = f"{report.application_id} {state}"
     if state == "RUNNING":
@@ -156,7 +157,7 @@ def _kill(client: YarnClient, application_id: str) -> None:
 
 
 def _interrupted(client: YarnClient, printer: Printer, application_id: str) -> int:
-    """Ctrl-C: kill the application; a second one leaves it running."""
+    """Ctrl-C: kill the application; a second Ctrl-C leaves it running."""
     try:
         printer.status_line("")
         printer.note(f"ending {application_id}; Ctrl-C again leaves it running")
@@ -199,7 +200,7 @@ def hadoops_pi(session: Session, maps: int, samples: int, percent: int | None) -
     printer.note(line)
     environment = started.environment()
     environment.pop(RM_VARIABLE, None)
-    environment[ENGINE_VARIABLE] = LOCAL  # a `hadoop` that leads back to yopp must not come back here
+    environment[ENGINE_VARIABLE] = LOCAL  # A `hadoop` that is a link to yopp must not come back here.
     return _in_a_directory_of_its_own(
         [os.path.abspath(hadoop), "jar", os.path.abspath(jar), *words], environment, printer
     )
@@ -208,18 +209,20 @@ def hadoops_pi(session: Session, maps: int, samples: int, percent: int | None) -
 def _in_a_directory_of_its_own(command: list[str], environment: dict[str, str], printer: Printer) -> int:
     """Run Hadoop's client; its exit code.
 
-    Where the default file system is local, it makes QuasiMonteCarlo_* in its working directory, and leaves that there
-    when it is interrupted. So it works in a directory below this one, which goes with all that it left.
+    If the default file system is local, the client makes QuasiMonteCarlo_* in its working directory, and leaves it
+    there when it is interrupted. The client therefore runs in a directory below this one, which is removed with all
+    its files.
     """
     place: str | None = None
-    with contextlib.suppress(OSError):  # where nothing can be made, nothing can be left
+    # If no directory can be made here, the client cannot leave files either.
+    with contextlib.suppress(OSError):
         made = f"{os.getcwd()}/.yopp-pi-{os.getpid()}-{os.urandom(4).hex()}"
         os.mkdir(made)
         place = made
     left: list[str] = []
     try:
         process = subprocess.Popen(command, env=environment, cwd=place)
-        # Ctrl-C reaches the client by itself; either way it ends in its own time
+        # Ctrl-C reaches the client by itself; in either case the client ends by itself.
         kept = {
             number: signal.signal(number, lambda got, _: process.send_signal(got))
             for number in heeded(_PASSED_ON)
@@ -248,7 +251,7 @@ def pi_words(defines: Sequence[str], maps: int, samples: int, percent: int | Non
 
 
 def examples_jar(hadoop: str, environ: dict[str, str] | os._Environ[str]) -> str:
-    """The jar of Hadoop's examples beside a ``hadoop``; "" if it is not found."""
+    """The jar of Hadoop's examples beside a ``hadoop``; "" if there is none."""
     homes = [environ.get(name, "") for name in ("HADOOP_MAPRED_HOME", "HADOOP_HOME")]
     homes.append(os.path.dirname(os.path.dirname(os.path.realpath(hadoop))))
     for home in filter(None, homes):

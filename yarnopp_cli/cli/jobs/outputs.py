@@ -1,7 +1,7 @@
-"""Where the output of the containers of ``yopp run`` goes besides their logs: ``--results``.
+"""The destination of the output of the containers of ``yopp run`` besides their logs: ``--results``.
 
-Imported only with this option. A shell in the container opens the files, as the user and in the directory that the
-command has: so it is the same for a detached job, after a retry and after the death of the ResourceManager.
+Imported only with this option. A shell in the container opens the files, as the user and in the directory of the
+command. The result is therefore the same for a detached job, after a retry and after the death of the ResourceManager.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from ...errors import UsageError
 from ...masters.commands import Tasks
 from ...masters.sweeps import has_mark, highest_source, values_of, with_values
 
-# No caller exports variables of these names: the command would get them with other values.
+# Callers must not export variables of these names: the command would get them with other values.
 _JOB = """__job=${CONTAINER_ID%_*_*}; __job=application_${__job#"${__job%_*_*}_"}"""
 _INTO = Path(__file__).with_name("results.sh")
 _LONGEST_NAME = 255 - len(".err")
-"""Bytes of the name of a file of output (NAME_MAX), beside which there is one of stderr."""
+"""The maximum length in bytes of the name of an output file (NAME_MAX), which leaves room for the name of its stderr
+file."""
 _OWN = re.compile(r"\{(job|task|#)\}")
 
 
 def into_files(tasks: Tasks, pattern: str, directory: str) -> Tasks:
-    """``tasks`` that write into files by ``pattern``: with marks it is the file of stdout, and that of stderr has .err
-    after it; without it is a directory with one for each task. Raises UsageError before anything is made.
+    """``tasks`` that write into files by ``pattern``: with marks, it is the file of stdout, and the file of stderr has
+    the suffix .err; without marks, it is a directory with a subdirectory for each task. Raises UsageError before any
+    file is made.
     """
     marked = has_mark(pattern) or _OWN.search(pattern) is not None
     _check(tasks, pattern, directory, marked=marked)
     file = pattern if marked else os.path.join(pattern, "{task}", "stdout")
     pieces = _OWN.split(file)
     literal, own = pieces[::2], pieces[1::2]
-    # no ${1}, which would be a mark
+    # No ${1}, which would be a mark.
     names = ["__job" if one == "job" else "YOPP_TASK" for one in own]
     parts = ["__out=$1; shift", *(f"__out=$__out${name}$1; shift" for name in names)]
     err = "__err=$__out.err" if marked else "__err=${__out%/*}/stderr"
@@ -94,7 +96,7 @@ def _check_names(tasks: Tasks, pattern: str) -> None:
 
 
 def _check_place(pattern: str, directory: str) -> None:
-    """Raise UsageError where the files cannot be made: in what is there of the directories before the first mark."""
+    """Raise UsageError if the files cannot be made: checks the existing directories before the first mark."""
     fixed = pattern.partition("{")[0]
     place = os.path.join(directory, fixed.rpartition("/")[0] if "{" in pattern else fixed)
     while not os.path.lexists(place):

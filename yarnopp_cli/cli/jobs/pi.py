@@ -132,7 +132,7 @@ def _with_files(
     *,
     detach: bool,
 ) -> int:
-    """Make the job's directory, and run what is ``planned`` for it; its exit code."""
+    """Make the job's directory, and run the job that ``planned`` makes for it. Returns the exit code."""
     from ...cluster.clientfiles import JOBS
     from ...jobs.pifiles import PiDirectory
 
@@ -199,7 +199,7 @@ def _started(
     *,
     detach: bool,
 ) -> int:
-    """Run the job with its files in ``directory``; its exit code."""
+    """Run the job with its files in ``directory``. Returns its exit code."""
     from ...jobs.pifiles import read_result
     from .console import Shown
     from .running import Outcome, start
@@ -223,7 +223,7 @@ def _started(
 def _properties(
     configuration: Configuration, maps: int, settings: ApplicationSettings, configured: ApplicationSettings
 ) -> tuple[JobProperty, ...]:
-    """The job's configuration in its REST documents: the properties that it uses, and others that are set, by name."""
+    """The job's configuration for its REST documents: the properties that it uses, and others that are set, by name."""
     from ...records.requests import JobProperty
     from ...settings.declarations import PROPERTIES
     from ...settings.values import to_text
@@ -245,7 +245,7 @@ def _properties(
 
 
 def _with_share(settings: ApplicationSettings, percent: int | None) -> ApplicationSettings:
-    """The settings, with the share of opportunistic maps of the command line."""
+    """The settings, with the share of opportunistic maps from the command line."""
     if percent is None or percent == settings.num_opportunistic_maps_percent:
         return settings
     return replace(settings, num_opportunistic_maps_percent=percent)

@@ -99,7 +99,7 @@ def known(session: Session, application_id: str) -> GetJobResponse:
 
 
 def _from_its_master(session: Session, application_id: str, found: GetJobResponse) -> GetJobResponse:
-    """The same for a master in a container, from its job file and its records beside the logs."""
+    """The same for a master in a container, from its job file and from its records beside the logs."""
     from ...rpc.plain import decode
 
     master = found.context.am_container_spec
@@ -113,8 +113,8 @@ def _from_its_master(session: Session, application_id: str, found: GetJobRespons
 
 
 def numbers_by_master(session: Session, application_id: str, phase: int) -> dict[str, int]:
-    """The task of each container, by the records of a master in a container; none of another one. A restarted RM knows
-    the times and exit codes of such containers, and not their tasks."""
+    """The task of each container, from the records of a master in a container; empty for other masters. A restarted RM
+    knows the times and exit codes of such containers, but not their tasks."""
     return {one.container_id: one.shown_number for one in _records(session, application_id, phase)}
 
 
@@ -160,7 +160,7 @@ def _phase_of(application_id: str, job: JobSpec) -> PhaseSpec:
 
 
 def _spans(numbers: Iterable[int]) -> str:
-    """``1-3, 7``: the numbers as spans, of many only the first."""
+    """The numbers as spans, ``1-3, 7``; of many, only the first."""
     spans = [f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in ranges_of(numbers)]
     return ", ".join(spans[:_SPANS]) + (", …" if len(spans) > _SPANS else "")
 

@@ -50,16 +50,14 @@ class Program(Options):
 
     command: Annotated[
         list[str] | None,
-        argument(
-            "COMMAND [ARG]...", "The command, its arguments, and after each ::: values for a task each."
-        ),
+        argument("COMMAND [ARG]...", "The command, its arguments, and after ::: values, one for each task."),
     ] = None
     lines: Annotated[
         str | None,
         option(
             "--from FILE",
-            "A container for each line of FILE (- is standard input): the line is its command, or fills in "
-            "COMMAND's {}.",
+            "A container for each line of FILE (- is standard input): the line is its command, or replaces "
+            "{} in COMMAND.",
         ),
         WITHOUT_UPLOAD,
     ] = None
@@ -68,7 +66,7 @@ class Program(Options):
     ] = False
     null: Annotated[
         bool,
-        option("-0, --null", "Values of --from and :::: end with a NUL byte, as those of find -print0."),
+        option("-0, --null", "Values of --from and :::: end with a NUL byte (find -print0)."),
         WITHOUT_UPLOAD,
     ] = False
     colsep: Annotated[
@@ -90,7 +88,7 @@ class Program(Options):
     ] = None
     pipe: Annotated[
         bool,
-        option("--pipe", "A container for each piece of the standard input, which it reads; see --block."),
+        option("--pipe", "Each container reads one piece of the standard input; see --block."),
         WITHOUT_UPLOAD,
     ] = False
     block: Annotated[
@@ -102,8 +100,8 @@ class Program(Options):
         list[str] | None,
         option(
             "-e, --env K[=V]",
-            "Set a variable (repeatable), also HOME, but none that the node sets (CONTAINER_ID, PWD, …). "
-            "Without =V it keeps the value that it has here.",
+            "Set a variable (repeatable), also HOME, but not a variable that the node sets (CONTAINER_ID, "
+            "PWD, …). Without =V the variable keeps its present value.",
         ),
     ] = None
     cwd: Annotated[
@@ -127,7 +125,7 @@ class Program(Options):
         return self.block
 
     def tasks(self, count: int, environment: Mapping[str, str], directory: str | None) -> Tasks:
-        """The tasks of the command line; ``directory`` is None on other hosts. Raises YoppError."""
+        """The tasks of the command line; ``directory`` is None for another host. Raises YoppError."""
         tasks = Tasks(tuple(self.command or ()), (range(1, count + 1),))
         marked = any(word.startswith(":::") for word in tasks.command)
         given = (self.lines, self.array, self.colsep)
@@ -151,8 +149,8 @@ class Program(Options):
         return tasks
 
     def check_input(self, printer: "Printer | None" = None) -> None:
-        """Raise UsageError if something was piped into this command that no task reads; with ``printer``, of a job that
-        has ended, only warn."""
+        """Raise UsageError if data was piped into this command that no task reads; with ``printer``, after the job has
+        ended, only warn."""
         if not self.pipe and not stat.S_ISCHR(os.fstat(0).st_mode):
             from .inputs import refuse_unread
 
@@ -230,7 +228,7 @@ class Containers(Options):
             )
 
     def task(self, session: Session, client: "JobClient | YarnJobs") -> TaskSpec:
-        """One of them. Raises YoppError."""
+        """The task of one container. Raises YoppError."""
         settings = client.settings
         size = Resource(
             settings.run_memory_mb if self.memory is None else self.memory,
@@ -266,7 +264,7 @@ class Application(Options):
         int | None,
         option(
             "--begin TIME",
-            "Begin at this time, not before: now, +2h, 19:00, 2026-01-31T12:00:00Z. --timeout counts from then.",
+            "Begin at this time: now, +2h, 19:00, 2026-01-31T12:00:00Z. --timeout counts from then.",
             parser=beginning,
         ),
         WITHOUT_UPLOAD,
@@ -315,8 +313,9 @@ class Application(Options):
         str | None,
         option(
             "--on-end CMD",
-            "Run CMD with /bin/sh in a container once the job has ended; it reads the job's document (JSON). "
-            "It is a job of its own: `run` does not wait for it, and `yopp wait` with its id shows how it ends.",
+            "Run CMD with /bin/sh in a container once the job has ended; its standard input is the job's "
+            "document (JSON). It is a separate job: `run` does not wait for it, and `yopp wait` with its id "
+            "shows its result.",
         ),
         WITHOUT_UPLOAD,
     ] = None
@@ -332,14 +331,15 @@ class Application(Options):
         return self.begin is not None or bool(self.after)
 
     def check(self, now_ms: int) -> None:
-        """Raise UsageError for what no cluster could begin."""
+        """Raise UsageError for a job that no cluster could begin."""
         check_text([self.name, self.on_end or ""], "the name")
         check_deadline(self.begin or 0, self.deadline or 0, now_ms)
 
     def context(
         self, session: Session, client: "JobClient | YarnJobs", name: str, words: Sequence[str]
     ) -> ApplicationSubmissionContext:
-        """The job's submission; ``words`` are the variables, whose values are not shown to anyone. Raises YoppError."""
+        """The job's submission; ``words`` are the variables, whose values are not shown to any user. Raises
+        YoppError."""
         from .running import command_line
 
         return ApplicationSubmissionContext(
@@ -379,19 +379,18 @@ def run(
 ) -> int:
     """Run a command in containers, and exit with its exit code.
 
-    Each container gets this environment, directory and umask, its number in YOPP_TASK, the number of all
-    tasks in YOPP_TASKS (2 with --array 3,7), and no input except with --stdin or --pipe. The output is
-    shown here. With --json the job's document is printed at the end instead, with -q only the
-    application's id. If several containers fail, the job's exit code is the highest of theirs, or as
-    --exit-code selects. A job that begins later (--begin, --after) uses no resources until then. If it
-    can never begin, because a job of --after ended in another way, it ends with exit code 125.
+    Each container gets this environment, directory and umask, its number in YOPP_TASK, the number of all tasks in
+    YOPP_TASKS (2 with --array 3,7), and /dev/null as standard input unless --stdin or --pipe is given. The output is
+    shown here; --json prints the job as JSON when it ends instead, and -q only the application's id. If several
+    containers fail, the job's exit code is the highest of their codes, or the one that --exit-code selects. A job that
+    begins later (--begin, --after) uses no resources until then. If a job given to --after ends with another result,
+    this job ends with exit code 125.
 
-    With ::: or --from, each task has its own values, also in YOPP_ARGS. They replace {} in the command, or
-    are appended to it. {1} is the value of the first source, {.} a value without its extension, {/} without
-    its directory, {//} its directory, {/.} its base name, {#} the task's number (without values it stays as
-    it is). Several ::: make all combinations; :::+ is paired with the source before it; :::: names a file of
-    values, or alone a file of commands, as --from does. Nothing runs if a task has no program, or more
-    arguments than Linux accepts.
+    With ::: or --from, each task has its own values, also in YOPP_ARGS. The values replace {} in the command, or are
+    appended to it. {1} is the value of the first source, {.} a value without its extension, {/} without its directory,
+    {//} its directory, {/.} its base name, {#} the task's number (without values it stays as it is). Several ::: make
+    all combinations; :::+ is paired with the source before it; :::: names a file of values, or alone a file of
+    commands, as --from does. Nothing runs if a task has no program, or more arguments than Linux accepts.
     """
     from .console import Shown
     from .running import client_of, start
@@ -404,7 +403,7 @@ def run(
     environment, directory = assignments(words), None
     if application.user:
         environment, directory = surroundings_of(application.user, words, program.cwd)
-        if not session.run_dir.daemons():  # a cluster that runs may have other directories
+        if not session.run_dir.daemons():  # A running cluster may have other directories.
             from ...cluster.doctor.users import refuse_user
 
             refuse_user(application.user, session.configuration, session.run_dir)
@@ -425,7 +424,7 @@ def run(
     program.check_input()
     tasks, all_of_them = kept.left(tasks), any(tasks.numbers)
     if application.max_running and tasks.max_running:
-        raise UsageError.exclusive("--max-running and the % of --array", "both limit how many run at once")
+        raise UsageError.exclusive("--max-running and the % of --array", "both limit the running containers")
     if not any(tasks.numbers):
         why = f"{kept.joblog} already contains all tasks" if all_of_them else "no values were given"
         session.printer.note(f"there is nothing to run: {why}")
@@ -454,7 +453,7 @@ def run(
         with kept.log(tasks) as log:
             return start(session, client, planned, submission, replace(shown, log=log), detach=detach, **more)
 
-    inner = tasks  # the job log has the command as it was typed
+    inner = tasks  # The job log has the command as it was typed.
     if program.stdin is not None or program.pipe or kept.results is not None:
         inner, environment = past_shells(tasks, environment)
     if program.stdin is None and not program.pipe:

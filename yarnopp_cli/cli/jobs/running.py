@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from .on_yarn import YarnJobs
 
 BEGIN_SECONDS = 2.0
-"""How long a detached job is looked at, to say whether it runs and where."""
+"""Seconds for which a detached job is watched, to print whether and where it runs."""
 SETTLED_SECONDS = 0.025
-"""When containers of a detached job that are queued by then have to wait."""
+"""Seconds after which a queued container of a detached job counts as waiting."""
 KILL_SECONDS = 2.0
-"""How long the second Ctrl-C waits for the ResourceManager."""
+"""Seconds that the second Ctrl-C waits for the ResourceManager."""
 MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
 
 
 class Outcome(Record):
-    """How a foreground job ended. ``report`` is the RM's last report, None if the RM cannot be reached."""
+    """The result of a foreground job. ``report`` is the RM's last report, None if the RM cannot be reached."""
 
     end: EndMaster
     response: SubmitApplicationResponse
@@ -95,11 +95,10 @@ def start(
     submitted: Callable[[str], None] = lambda application_id: None,
     ended: Callable[[Outcome], dict[str, Any]] = lambda outcome: {},
 ) -> int:
-    """Submit a job and see it through, or only the first with ``detach``, or neither with --dry-run; the exit code.
+    """Submit a job and follow it; only submit it with ``detach``; do neither with --dry-run. Returns the exit code.
 
-    ``submission`` is what the command line says of the application, ``submitted`` is told its id. ``ended`` is told the
-    outcome before anything is printed of it, and answers with more for the job's document. ``debug`` makes YARN's
-    master say more.
+    ``submission`` is the application's submission; ``submitted`` gets its id. ``ended`` gets the result before it is
+    printed, and returns additions to the job's document. ``debug`` makes YARN's master log more.
     """
     if not isinstance(client, JobClient):
         return client.start(job, submission, detach=detach, dry_run=session.dry_run, debug=debug)
@@ -131,7 +130,7 @@ def _foretell(
     *,
     detach: bool,
 ) -> int:
-    """Print what would happen to ``job``; the exit code, 1 where it would be refused or could never begin."""
+    """Print what would happen to ``job``. Returns the exit code, 1 if it would be refused or could never begin."""
     from ...records.explanation import ForeseeJobRequest, JobForecast
     from ...views.explain import consequences
 
@@ -145,7 +144,7 @@ def _foretell(
             known_ones = session.client.applications(GetApplicationsRequest(application_ids=parents))
             ended = {one.application_id: consequences.how_ended(one) for one in known_ones}
     except ConnectionFailedError:
-        pass  # a cluster would be started for it
+        pass  # A cluster would be started for it.
     if printer.is_json:
         printer.document(
             {
@@ -190,11 +189,11 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
 
 
 def command_line(variables: Sequence[str] = ()) -> str:
-    """The command line as typed, for listings, which all users may see: of ``variables`` only the names."""
+    """The command line as typed, for listings, which all users may see; the values of ``variables`` are left out."""
     words = ["yopp", *without_values(sys.argv[1:], variables)]
     letters = "".join(words).replace("-", "").replace("/", "").replace(".", "")
     if all(words) and letters.isascii() and letters.isalnum():
-        line = " ".join(words)  # none needs quotes, for which shlex would be imported
+        line = " ".join(words)  # No word needs quotes, for which shlex would be imported.
     else:
         import shlex
 
@@ -210,10 +209,10 @@ def run_foreground(
     shown: Shown,
     submitted: Callable[[str], None],
 ) -> Outcome:
-    """Submit the job, and see it through: follow its master in the RM, or be the master where the RM hosts none. Raises
-    YoppError.
+    """Submit the job and run it to its end: follow its master in the RM, or run the master here if the RM hosts none.
+    Raises YoppError.
 
-    Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
+    After a second interrupt, it asks the RM to kill the job at once, and returns (exit 130).
     """
     hosted = SubmitJobRequest(submission, job) if _may_be_hosted(client) else None
     response = client.submit(hosted, lambda: _with_master_here(client, job, submission))
@@ -259,7 +258,7 @@ def run_foreground(
 
 
 def _may_be_hosted(client: JobClient) -> bool:
-    """Whether a job's master may live in an RM that hosts any: not where the client is to ask a node's AMRMProxy."""
+    """Whether a job's master may run in an RM that hosts masters: not if the client must call a node's AMRMProxy."""
     settings = client.configuration.settings(ResourceManagerSettings)
     return settings.hosted_masters and not settings.scheduler_address
 
@@ -273,7 +272,7 @@ def _with_master_here(
 
 
 def _check(client: JobClient, job: JobSpec) -> None:
-    """Refuse what the RM refuses of jobs whose masters it hosts. Raises YoppError."""
+    """Refuse jobs that the RM would refuse if it hosted their masters. Raises YoppError."""
     from ...masters.lengths import check_length
 
     check_length(job)
@@ -299,9 +298,10 @@ def _master_here(
 
 
 def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
-    """Have the RM kill an application whose client was interrupted twice; the error to be shown.
+    """Ask the RM to kill an application whose client was interrupted twice. Returns the error to print.
 
-    If the RM does not answer in KILL_SECONDS, the client leaves anyway: the RM ends a job that has lost its client.
+    If the RM does not answer within KILL_SECONDS, the client returns anyway: the RM ends a job that has lost its
+    client.
     """
     from ...records.client_protocol import KillApplicationRequest
 
@@ -332,7 +332,8 @@ def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | N
 def submit_in_cluster(
     client: JobClient, job: JobSpec, submission: ApplicationSubmissionContext
 ) -> SubmitApplicationResponse:
-    """Submit a job that needs no client: its master is in the RM, or in a container of the cluster. Raises YoppError.
+    """Submit a job that needs no client: its master runs in the RM, or in a container of the cluster. Raises
+    YoppError.
 
     The master of a `pi` job reads and removes files of its user, which the RM never does.
     """
@@ -349,7 +350,7 @@ def submit_detached(
     submission: ApplicationSubmissionContext,
     submitted: Callable[[str], None],
 ) -> None:
-    """Submit the job and return once it has begun, or has to wait. Raises YoppError."""
+    """Submit the job and return when it has begun, or has to wait. Raises YoppError."""
     response = submit_in_cluster(client, job, submission)
     warn_of_ignored(client, printer)
     application_id = response.application_id
@@ -366,9 +367,10 @@ def submit_detached(
     else:
         printer.text(application_id)
         shows = f"detached: {progress.kinds_text(job)}"
-        if not submission.results:  # told below
+        if not submission.results:  # The place of the output is printed below.
             shows += f"; `yopp logs -f {application_id}` shows its output"
-        if response.info.lifetime == ON_DEMAND:  # afterwards nobody is there who could be asked for its end
+        # After the end of the cluster no daemon can answer for the job.
+        if response.info.lifetime == ON_DEMAND:
             printer.note(f"{shows}, also after this cluster has ended; `yopp up` starts one that stays")
         else:
             printer.note(f"{shows}, `yopp wait {application_id}` waits for its end")
@@ -397,7 +399,7 @@ def _with_master_in_container(
 
 
 def _never(client: JobClient, application_id: str, report: ApplicationReport | None) -> str:
-    """Why nothing of it can start on the present nodes; "" if it can. Only a warning: nodes may be added."""
+    """Why none of its containers can start on the present nodes; "" if one can. Only a warning: nodes may be added."""
     if report is None or report.state in FINAL_STATES:
         return ""
     found = client.explain(application_id)
@@ -410,9 +412,9 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
 
 
 def _report_once_begun(client: JobClient, application_id: str) -> ApplicationReport | None:
-    """A detached job when its first containers are at work, or nothing was allocated to it; or its master's container
-    and its first ones; or when BEGIN_SECONDS have passed. What is queued may be about to start: a node with room says
-    so of a container before it says that it runs.
+    """A detached job when its first containers run, or no container was allocated to it; or when its master's
+    container and the first others run; or after BEGIN_SECONDS. A queued container may be about to start: a node with
+    room reports it as queued before it reports it as running.
     """
     since = time.monotonic()
 
@@ -425,7 +427,7 @@ def _report_once_begun(client: JobClient, application_id: str) -> ApplicationRep
             if not report.containers_queued or time.monotonic() - since >= SETTLED_SECONDS:
                 return spoken_of > 0 or not report.containers_allocated
             return False
-        # The master's own container is one of those that run.
+        # The master's own container is one of the running ones.
         return spoken_of > 1
 
     from ..frame.actions import polled

@@ -22,7 +22,7 @@ from ...views.text import number_of, shorten
 
 _MARKS = (":::", "::::", ":::+", "::::+")
 _OURS = 16 * 1024
-"""Bytes that are left for the variables which a container finds besides those of its job."""
+"""Bytes that are left for the variables which a container gets besides those of its job."""
 _PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
 _MOST_DIGITS = 9
 
@@ -38,8 +38,9 @@ def varied(
     null: bool = False,
     colsep: str | None = None,
 ) -> Tasks:
-    """``tasks`` as these options say. ``directory`` is where they run, None where that is a YARN cluster.
-    ``null``: values in files end with a NUL byte. ``colsep`` is what cuts each value into those of several sources.
+    """``tasks`` with the values, numbers and shell of these options. ``directory`` is their working directory, None
+    for a YARN cluster. ``null``: values in files end with a NUL byte. ``colsep`` separates each value into the values
+    of several sources.
 
     Raises UsageError, and YoppError for a program that cannot be run.
     """
@@ -53,7 +54,7 @@ def varied(
         )
     find = None if shell or directory is None else lambda name: find_command(name, environment, directory)
     if not command and lines is None and len(rest) == 2 and rest[0] == "::::":
-        lines, rest = rest[1], ()  # a file of commands, as for parallel
+        lines, rest = rest[1], ()  # A file of commands, as in parallel.
     origins: list[str] = []
     cut = None if colsep is None else Columns(colsep)
     sweep = _sweep(command, rest, lines, find, origins, shell=shell, null=null, cut=cut)
@@ -76,7 +77,7 @@ def varied(
         if percent and not most:
             raise UsageError(
                 f"--array …%{bound} is not a limit",
-                because="after %, a number above 0 limits how many run at once",
+                because="after %, a number above 0 limits the running containers",
                 hint="--array 5-50%4",
             )
         numbers = _chosen(array, sweep, tasks.numbers)
@@ -149,7 +150,8 @@ def _sweep(
 
 
 def without_a_shell(tasks: Tasks) -> str:
-    """What is probably meant for a shell in commands that none reads, as a warning; "" for nothing."""
+    """A warning about words in commands that are probably meant for a shell, though no shell reads them; "" for
+    none."""
     command, sweep = tasks.command, tasks.sweep
     if not command:
         lines = sweep.sources[0] if sweep is not None else ()
@@ -246,7 +248,7 @@ def _chosen(array: str, sweep: Sweep | None, alike: Sequence[range]) -> tuple[ra
 
 
 def numbers_of(text: str, hint: str) -> tuple[range, ...]:
-    """The numbers that ``5-50:5`` or ``1,3,7-9`` means. Raises UsageError."""
+    """The numbers of ``5-50:5`` or ``1,3,7-9``. Raises UsageError."""
     found: list[range] = []
     for part in text.split(","):
         match = _PART.fullmatch(part.strip())

@@ -37,9 +37,9 @@ def surroundings(env: list[str], cwd: str | None, printer: Printer) -> tuple[dic
 
 
 def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[str, str], str | None]:
-    """The environment and directory of containers of another user: nothing of the caller's but ``--env`` and ``--cwd``,
-    which is None for a directory of the container's own. Raises YoppError."""
-    import pwd  # few name a user
+    """The environment and directory of the containers of another user: only ``--env`` and ``--cwd`` of the caller,
+    which is None for a private directory of the container. Raises YoppError."""
+    import pwd  # Imported late: few command lines name a user.
 
     if os.geteuid() != 0:
         raise YoppError(
@@ -62,8 +62,8 @@ def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[st
 
 
 def past_shells(tasks: Tasks, environment: dict[str, str]) -> tuple[Tasks, dict[str, str]]:
-    """The same for tasks whose command a shell of ours will execute: what no shell passes on (exported functions of
-    bash) goes past it."""
+    """The tasks and their environment, if a shell of ours executes the command: variables that no shell passes on
+    (exported functions of bash) bypass the shell."""
     from executor.linux import exact
 
     odd = exact.odd_in(environment)
@@ -94,8 +94,8 @@ def refuse_owned(asked: Collection[str]) -> None:
 
 
 def with_values(words: Sequence[str]) -> list[str]:
-    """The words of ``--env``: one without ``=`` has the value that it has in the caller's environment, and is none if
-    it has none there, as docker has it."""
+    """The words of ``--env``: a word without ``=`` has its value in the caller's environment, and is dropped if it has
+    none there, as in docker."""
     environ = started.environment() if words else {}
     return [
         one if "=" in one or not one else f"{one}={environ[one]}"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...records.jobs import JobSpec
 
 HOLD_SECONDS = 30.0
-"""How long one call lets the ResourceManager hold its answer."""
+"""Seconds for which the ResourceManager may hold the answer of one call."""
 OUT_OF_TIME = "Killed by `yopp wait --kill`: it had not ended when --timeout expired."
 _CONTAINER_ORDER = ("ALLOCATED", "QUEUED", "LAUNCHING", "RUNNING")
 _ENDS = ("DONE", "FINISHED", "FAILED", "KILLED")
@@ -127,11 +127,11 @@ def wait(
     missing = [one for one in seen if not one.reached]
     done = [one for one in seen if one.reached]
     if not seen:
-        printer.note("nothing is running: there is nothing to wait for")
+        printer.note("no application is running: there is nothing to wait for")
     if missing and not (any_of_them and done):
         if kill:
             _kill(session, [one.id for one in missing])
-        if not printer.for_people and not printer.quiet:  # how far they have come is an answer, too
+        if not printer.for_people and not printer.quiet:  # The states reached so far are an answer, too.
             print_seen(printer, seen, EXIT_TIMEOUT)
         raise _out_of_time(missing, f"reach {target}" if target else "end", timeout, killed=kill)
     if joblog is not None:
@@ -149,12 +149,12 @@ def _not_ended(report: ApplicationReport) -> YoppError:
     return ConnectionFailedError(
         f"{report.application_id} has not ended",
         because=f"it was {report.state.value} when its cluster stopped",
-        hint="`yopp up` continues what a stopped cluster has stored; `yopp status` tells how much that is",
+        hint="`yopp up` continues stored applications; `yopp status` shows their number",
     )
 
 
 def _known(session: Session, named: Sequence[str]) -> list[str]:
-    """The full ids of what the cluster knows: applications, and containers. Raises as ``jobs``, and UsageError for
+    """The full ids of the applications and containers that the cluster knows. Raises as ``jobs``, and UsageError for
     containers of YARN."""
     client = session.cluster
     named = by_names(client, named)
@@ -167,7 +167,7 @@ def _known(session: Session, named: Sequence[str]) -> list[str]:
         )
     apps, some = jobs(client, named)
     for one in apps:
-        client.application(one)  # what the cluster does not know is an error now, and not at the end
+        client.application(one)  # An unknown application is an error now, not at the end.
     return apps + some
 
 
@@ -193,7 +193,7 @@ def _write_log(session: Session, application_id: str, path: str) -> None:
     job, good = _logged(session, application_id)
     ended = list(session.client.containers(GetContainersRequest(application_id, finished=True)))
     known = {one.container_id for one in ended}
-    # A restarted RM knows the containers that had ended by their events only, and their tasks by a hosted master.
+    # After a restart, the RM knows ended containers only by their events, and their tasks only for a hosted master.
     ended += [one for one in containers_in(find(session, application_id)) if one.container_id not in known]
     if any(one.task is None for one in ended):
         numbers = numbers_by_master(session, application_id, len(job.phases) - 1)
@@ -217,7 +217,7 @@ def _out_of_time(missing: list[Seen], what: str, seconds: float | None, *, kille
 
 
 def target_of(state: str | None) -> str:
-    """The state waited for, "" for the end. Raises UsageError."""
+    """The state to wait for, "" for the end. Raises UsageError."""
     if state is None:
         return ""
     word = state.upper()
@@ -232,8 +232,8 @@ def target_of(state: str | None) -> str:
 
 
 def code_of(done: list[Seen], target: str, rule: ExitRule) -> int:
-    """The code of those that failed, by the rule; with a target that is no end 0; at least 1 where one ended otherwise
-    than was waited for."""
+    """The exit code of the failed ones, by the rule; with a target other than the end, 0; at least 1 if one ended in
+    another state than the target."""
     if target in _ORDER:
         return 0
     failed = [(one.ended_ms, one.code) for one in done if one.code]
@@ -247,7 +247,7 @@ def code_of(done: list[Seen], target: str, rule: ExitRule) -> int:
 
 
 def _kill(session: Session, named: list[str]) -> None:
-    """Kill those that have not ended."""
+    """Kill the applications and containers that have not ended."""
     for one in named:
         if is_container(one):
             session.client.stop_container(session.client.container(one), OUT_OF_TIME)
@@ -265,10 +265,10 @@ def _applications(
 
 
 def _states(target: str) -> tuple[YarnApplicationState, ...]:
-    """The states of an application that ``target`` means, none for its end."""
+    """The application states of ``target``, none for the end."""
     if target not in _ORDER:
         return ()
-    # a container's word: an application with containers runs
+    # A state of containers: an application with containers is RUNNING.
     return (YarnApplicationState(target if target in LIVE_STATES else "RUNNING"),)
 
 
@@ -299,7 +299,7 @@ def _container(report: ContainerReport, target: str) -> Seen:
 
 
 def print_seen(printer: Printer, seen: list[Seen], code: int) -> None:
-    """Print how each of them ended, or which state it reached."""
+    """Print the end or the reached state of each."""
     keys = ("id", "state", "finalStatus", "exit")
     rows = [(one.id, one.state, one.final or "UNDEFINED", one.code) for one in seen]
     if printer.quiet:

@@ -30,7 +30,7 @@ Keys = Annotated[
     _NAMES,
 ]
 Origin = Annotated[bool, option("--origin", "Show where each value comes from.")]
-All = Annotated[bool, option("-a, --all", "Show the properties that are not set, too.")]
+All = Annotated[bool, option("-a, --all", "Show also properties that are not set.")]
 Files = Annotated[
     list[str] | None,
     argument("[FILE]...", "Check each of these alone, instead of the files that yopp would read."),
@@ -46,8 +46,8 @@ Files = Annotated[
 def show(session: Session, keys: Keys = None, origin: Origin = False, all_: All = False) -> None:
     """Print properties with their values: those that are set, those that KEY names, or all of them.
 
-    Beside a running cluster, the values are those that a job would have there: what the cluster was started with, below
-    --conf, YOPP_CONF and -D. Properties of jobs may also come from the site that is found.
+    Beside a running cluster, the values are those that a job would have there: the values with which the cluster was
+    started, below --conf, YOPP_CONF and -D. Properties of jobs may also come from the site that is found.
     """
     configuration, printer = _shown(session), session.printer
     names = _named(configuration, keys, all_)
@@ -113,7 +113,7 @@ def check(session: Session, files: Files = None) -> int:
 
 
 def _shown(session: Session) -> Configuration:
-    """The values that a job would have now, and, said on stderr, whose they are."""
+    """The values that a job would have now; their origin is printed on stderr."""
     if session.of_jobs is not session.configuration:
         session.printer.note(
             f"the values of the cluster that runs in {session.run_dir.path}; --conf and -D are above them"
@@ -122,7 +122,7 @@ def _shown(session: Session) -> Configuration:
 
 
 def _verdict(source: str, findings: Findings) -> str:
-    """What is said of a file without errors: of its own warnings, and of those about no file."""
+    """The verdict on a file without errors: its own warnings, and those about no file."""
     others = tuple(printable_path(one) + ":" for one in findings.sources if one != source)
     number = sum(not (others and warning.startswith(others)) for warning in findings.warnings)
     return f"no errors, {number_of(number, 'warning')}" if number else "ok"
@@ -130,7 +130,7 @@ def _verdict(source: str, findings: Findings) -> str:
 
 @command("config path", "yopp config path", "yopp config path --json", needs=Needs.QUIET_HOST)
 def path(session: Session) -> None:
-    """Print the configuration files that yopp reads, and on stderr those that it looks for."""
+    """Print the configuration files that yopp reads, and on stderr the paths that it searches."""
     printer, conf = session.printer, session.context.conf
     read = chosen_files(conf, os.environ)
     if session.context.names_files:
@@ -148,7 +148,7 @@ def path(session: Session) -> None:
 
 
 def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool) -> list[str]:
-    """The names to show: those that equal or begin with a key; without keys, those that are set. Raises
+    """The names to show: names that equal or begin with a key; without keys, the properties that are set. Raises
     ConfigurationError."""
     known = (*PROPERTIES, *configuration.patterned_properties())
     if not keys:
@@ -158,9 +158,9 @@ def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool)
         prefix = key.rstrip(".*") + "."
         below = [name for name in known if name == key or name.startswith(prefix)]
         if not below and "." not in key:
-            below = [name for name in known if key in name]  # a word: all that is about it
+            below = [name for name in known if key in name]  # A word: all properties whose names contain it.
         if not below:
-            configuration.value(key)  # raises, with the nearest name
+            configuration.value(key)  # Raises, with the nearest name.
             below = [key]
         names += [name for name in below if name not in names]
     return names

@@ -49,8 +49,8 @@ def set_(
 ) -> None:
     """Set a property in your configuration file, or in the one that --conf names; the rest of it does not change.
 
-    If you have no such file yet, it starts as a copy of the one that yopp reads now, so that no other value
-    changes. Running clusters keep the settings that they were started with.
+    If you have no such file yet, it starts as a copy of the file that yopp reads now, so that no other value changes.
+    Running clusters keep the settings with which they were started.
     """
     printer, context = session.printer, session.context
     known = declared(key)
@@ -63,7 +63,7 @@ def set_(
             hint="type it in UTF-8",
         )
     try:
-        # A variable is kept as it was typed: what it stands for may change.
+        # A variable is stored as it was typed: its value may change.
         wanted: Value = value if "${" in value else from_text(known, value)
     except Refused as error:
         raise InvalidPropertyError(
@@ -164,7 +164,7 @@ def import_(
             _tell_running(printer, context, dry_run)
 
 
-# ---- judging a file of Hadoop's
+# ---- checking a Hadoop file
 
 
 class _Judged(Record):
@@ -183,7 +183,7 @@ def _document(one: _Judged) -> dict[str, Any]:
 
 
 def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_Judged]:
-    """Every property of the files, in their order. Raises ConfigurationError where one is unreadable or wrong."""
+    """Every property of the files, in order. Raises ConfigurationError if a property is unreadable or wrong."""
     paths = chosen_files(files, os.environ)
     entries: list[Entry] = []
     for path in paths:
@@ -250,8 +250,8 @@ def _target(context: Context) -> str:
 
 
 def _site(context: Context, path: str) -> tuple[str, str]:
-    """The present text of the file; if it does not exist, the text that it starts with, and the file that this is
-    copied from. Raises ConfigurationError if it is not TOML."""
+    """The present text of the file; if the file does not exist, the text that it starts with, and the path of the
+    copied file. Raises ConfigurationError if it is not TOML."""
     source = path
     if not os.path.lexists(path):
         if context.names_files:
@@ -267,8 +267,8 @@ def _site(context: Context, path: str) -> tuple[str, str]:
 def change(
     printer: Printer, context: Context, values: Mapping[str, Value | None], *, dry_run: bool
 ) -> tuple[Configuration, str]:
-    """Set the values, or remove those that are None, check the result, and write the file; the new configuration, and
-    the file. Raises ConfigurationError, YoppError."""
+    """Set the values, or remove those that are None, check the result, and write the file. Returns the new
+    configuration, and the path of the file. Raises ConfigurationError, YoppError."""
     named = _target(context)
     path = os.path.realpath(named)
     _check_place(path)
@@ -347,7 +347,7 @@ def _write(path: str, text: str) -> None:
     try:
         before = os.stat(path) if os.path.exists(path) else None
         mode = 0o644 if before is None else stat.S_IMODE(before.st_mode)
-        # who is root changes a user's file for that user
+        # When root changes a user's file, the owner stays.
         owner = (before.st_uid, before.st_gid) if before is not None and os.geteuid() == 0 else None
         write_whole(path, text.encode(), mode=mode, owner=owner, durable=True)
     except OSError as error:

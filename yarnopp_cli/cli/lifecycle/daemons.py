@@ -51,7 +51,7 @@ def start_rm(session: Session, timeout: Timeout = None) -> None:
 def stop_rm(session: Session, force: Force = False, timeout: Timeout = None) -> None:
     """Stop only the ResourceManager.
 
-    Its nodes keep running, and join the next one. Succeeds if it is already stopped.
+    Its nodes keep running, and register with the next ResourceManager. Succeeds if it is already stopped.
     """
     _stop(session, "rm", force, timeout)
     _answer(session)
@@ -61,7 +61,8 @@ def stop_rm(session: Session, force: Force = False, timeout: Timeout = None) -> 
 def restart_rm(session: Session, force: Force = False, timeout: Timeout = None) -> None:
     """Stop and start the ResourceManager.
 
-    Applications continue if yarn.resourcemanager.recovery.enabled is on; otherwise the new one does not know them.
+    Applications continue if yarn.resourcemanager.recovery.enabled is on; otherwise the new ResourceManager does not
+    know them.
     """
     _stop(session, "rm", force, timeout)
     start_rm(session, timeout)
@@ -212,7 +213,7 @@ def resume(session: Session, node: Node = None) -> None:
     node_commands.resume(session, _the_node(node, session, "resume"))
 
 
-# -- what they share -----------------------------------------------------------------------------------
+# -- common parts --------------------------------------------------------------------------------------
 
 
 def _start(session: Session, wanted: OneRm | SomeNodes, timeout: float | None) -> tuple[str, ...]:
@@ -237,7 +238,7 @@ def _stop(session: Session, name: str, force: bool, timeout: float | None) -> No
 
 
 def _answer(session: Session) -> None:
-    """Print the cluster afterwards, for programs; people have been told what was done."""
+    """Print the cluster afterwards, for programs; users have read the result."""
     from ...cluster.inspection import inspect_cluster
 
     if session.printer.is_json or session.printer.form == "tsv":
@@ -245,7 +246,7 @@ def _answer(session: Session) -> None:
 
 
 def _the_node(node: str | None, session: Session, verb: str) -> list[str]:
-    """The node named, or the only one; for ``resume`` the only drained one.
+    """The named node, or the only one; for ``resume`` the only drained one.
 
     Raises UsageError.
     """

@@ -1,4 +1,4 @@
-"""``yopp doctor``: what this host can enforce, and what to type for the rest."""
+"""``yopp doctor``: the limits that this host can enforce, and the commands that enable the others."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Fix = Annotated[
 
 @command("doctor", "yopp doctor", "yopp doctor --fix", needs=Needs.EXAMINED_HOST)
 def doctor(session: Session, fix: Fix = False, ports: Ports = None) -> int:
-    """Check what this host can enforce: exit code 0 if everything works, 1 if something is weaker, 2 if
-    something cannot work."""
+    """Check which limits this host can enforce: exit code 0 if all checks pass, 1 if a check shows a weaker limit, 2
+    if a check fails."""
     from ...cluster.doctor import examine_host, exit_code
 
     printer, context = session.printer, with_ports(session.context, ports)

@@ -1,4 +1,4 @@
-"""``yopp down``: ends the cluster, and removes what dead daemons left behind."""
+"""``yopp down``: ends the cluster, and removes the files and cgroups of dead daemons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Force = Annotated[
     bool,
     option(
         "--force",
-        "Kill daemons that do not end when asked to, also those that the run directory no longer leads to.",
+        "Kill daemons that do not end when asked to, also daemons of this run directory whose files are gone.",
     ),
 ]
 
@@ -35,8 +35,8 @@ def down(
     """End the cluster: its applications, its nodes and the ResourceManager.
 
     It also removes the leftovers of killed daemons. If there are containers or waiting applications, it asks first,
-    unless -y or --force is given.
-    The next `yopp up` starts with no state; `yopp report` still shows ended jobs. Succeeds if nothing is running.
+    unless -y or --force is given. The next `yopp up` starts without state; `yopp report` still shows ended jobs.
+    Succeeds if nothing is running.
     """
     from ...cluster.lifecycle import end
     from ...daemons.state_report import stored_applications
@@ -64,9 +64,9 @@ def down(
 
 
 def may_end(session: Session) -> bool:
-    """Whether nothing would be lost, or the user agrees. Raises UsageError without a terminal.
+    """Whether no work would be lost, or the user agrees. Raises UsageError without a terminal.
 
-    Where no ResourceManager answers, the records of nodes and the stored state tell what would be lost.
+    If no ResourceManager answers, the records of nodes and the stored state show what would be lost.
     """
     from ...cluster.cleanup import live_records
     from ...daemons.state_report import stored_applications

@@ -1,6 +1,6 @@
 """``yopp up --foreground``: a cluster that ends with the command, and notifications of a service manager.
 
-A signal that comes while the cluster starts ends it at once; later ones are noted, and acted on in turn.
+A signal that comes while the cluster starts ends it at once; later signals are noted and handled in order.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from ..frame.output import Printer, flush
 from ..frame.session import Context
 
 LOOK_SECONDS = 0.2
-"""How often to look for an RM that returns."""
+"""The interval, in seconds, at which a returning RM is looked for."""
 LONG_SECONDS = 3600.0
 RETURN_SECONDS = 60.0
-"""How long to wait for an RM that a node restarts; it tries for less."""
+"""Seconds to wait for an RM that a node restarts; the node tries for less time."""
 BETWEEN_SECONDS = 1.0
-"""How long after its end a command may begin to start it again: `yopp rm restart` does one after the other."""
+"""The longest time, in seconds, between the end of the RM and a command that starts it again: `yopp rm restart` does
+one after the other."""
 
 
 class _Received(Exception):
@@ -35,7 +36,7 @@ class _Received(Exception):
 
 
 def _ring(number: int, frame: object) -> NoReturn:
-    for one in ENDING:  # once is enough: another would interrupt what ends the daemons
+    for one in ENDING:  # One signal is enough: another would interrupt the end of the daemons.
         signal.signal(one, signal.SIG_IGN)
     raise _Received(signal.Signals(number))
 
@@ -54,7 +55,7 @@ def refuse_running(context: Context) -> None:
 
 
 def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
-    """Start the cluster, and wait until a signal asks for its end or until it has been ended; the exit code.
+    """Start the cluster, and wait until a signal requests its end or it has been ended. Returns the exit code.
 
     ``start`` returns a sentence about the running cluster.
     """
@@ -83,14 +84,14 @@ def _end(context: Context, printer: Printer, number: signal.Signals) -> int:
     told = f"{number.name}: ending the cluster"
     notify("STOPPING=1", f"STATUS={told}")
     printer.note(f"{told}; the next `yopp up` continues its applications" if keeps else told)
-    # Another command may just be starting a daemon, which is ended then.
+    # Another command may be starting a daemon at this moment; the daemon is ended, too.
     down = Down(keep_applications=keeps, timeout=TERM_SECONDS)
     end(context.run_dir, down, force=True, lock_timeout=STOP_SECONDS)
     return EXIT_INTERRUPTED if number == signal.SIGINT else 0
 
 
 class _Front:
-    """A running cluster, and the command in the foreground."""
+    """A running cluster whose command stays in the foreground."""
 
     def __init__(self, context: Context, printer: Printer, sentence: str, signals: SignalWatch) -> None:
         self._context = context
@@ -101,8 +102,8 @@ class _Front:
         self._told_at = 0.0
 
     def stay(self) -> int:
-        """Run until a signal, or until the RM has ended and none takes its place. Raises YoppError if that was not
-        intended."""
+        """Run until a signal, or until the RM has ended and no other takes its place. Raises YoppError if the end was
+        not intended."""
         notify("READY=1", f"STATUS={self._sentence}")
         self._printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")
         run_dir, number, ended_at = self._context.run_dir, None, 0.0
@@ -120,7 +121,7 @@ class _Front:
         notify("STOPPING=1")
         run_dir = self._context.run_dir
         with contextlib.suppress(YoppError), run_dir.lock():
-            pass  # a command that ends the cluster removes its files last
+            pass  # A command that ends the cluster removes its files last.
         if os.path.exists(run_dir.site_file):
             raise YoppError(
                 "the ResourceManager has ended",
@@ -131,7 +132,7 @@ class _Front:
         return 0
 
     def _signal_before_end_of(self, process: ProcessId) -> signal.Signals | None:
-        """The signal that asks for the end; None if the process has ended first."""
+        """The signal that requests the end; None if the process has ended first."""
         if (descriptor := process.open()) is None:
             return None
         try:
@@ -155,7 +156,7 @@ class _Front:
         return os.path.exists(run_dir.site_file) and (known or passed < BETWEEN_SECONDS)
 
     def _received(self) -> Iterator[signal.Signals]:
-        """The signals that ask for the end; SIGHUP may ask for another reading of the configuration."""
+        """The signals that request the end; SIGHUP may request another reading of the configuration."""
         for number in map(signal.Signals, self._signals.received()):
             if number is not signal.SIGHUP or not self._reloads:
                 yield number
@@ -163,7 +164,7 @@ class _Front:
                 self._reload()
 
     def _reload(self) -> None:
-        """Read the configuration again. Errors in it are reported, and nothing changes."""
+        """Read the configuration again. Its errors are printed, and nothing changes."""
         notify_reloading()
         try:
             told = self._refresh()
@@ -175,7 +176,7 @@ class _Front:
         notify("READY=1", f"STATUS={self._sentence}; {told}")
 
     def _refresh(self) -> str:
-        """Apply the queues of the files; what has changed, in words. Raises YoppError."""
+        """Apply the queues of the files. Returns the changes in words. Raises YoppError."""
         context = self._context
         found = as_started(context.run_dir, context.define) or context.configuration
         with context.client() as client:

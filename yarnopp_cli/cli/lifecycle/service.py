@@ -145,7 +145,7 @@ def status(session: Session) -> int:
 
 
 def _tell(session: Session, one: Service, state: State, told: str, **more: str) -> None:
-    """Print the state of a service; ``told`` is for people, "" prints nothing."""
+    """Print the state of a service; ``told`` is for users, "" prints nothing."""
     row = {
         "name": one.unit,
         "path": one.path,

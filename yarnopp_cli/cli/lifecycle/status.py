@@ -25,9 +25,8 @@ EXIT_PARTLY = 4
 def status(session: Session) -> int:
     """Show whether the cluster is running: exit code 0 if it is, 3 if it is stopped, 4 otherwise.
 
-    The link below the ResourceManager has your rights in a browser: to change things, and to read the output of
-    containers. It is for you alone, and valid until the ResourceManager ends; at the other address a browser
-    only reads.
+    The link below the ResourceManager has your rights in a browser: to make changes, and to read the output of
+    containers. It is secret, and valid until the ResourceManager ends; at the other address a browser can only read.
     """
     from ...cluster.inspection import inspect_cluster
 
@@ -52,8 +51,8 @@ def tell(
     rm: bool = True,
     port: int | None = None,
 ) -> None:
-    """Print the state of a cluster: as JSON all of it, for people ``text``, as tsv the ResourceManager (``rm``) and the
-    nodes (of one ``port``), with -q ``ids``, by default the nodes'."""
+    """Print the state of a cluster: all of it as JSON, ``text`` for users, the ResourceManager (``rm``) and the nodes
+    (of one ``port``) as tsv, and with -q the ``ids``, by default the nodes'."""
     from ...cluster.inspection import cluster_document
 
     document = cluster_document(seen, owner=True)
@@ -134,7 +133,7 @@ def _lines(seen: ClusterStatus) -> list[str]:
 
 
 def _stored(seen: ClusterStatus) -> dict[str, int] | None:
-    """The applications that a ResourceManager which has ended has stored, by state; None if that cannot be read."""
+    """The applications that an ended ResourceManager has stored, by state; None if its state cannot be read."""
     from ...daemons.state_report import stored_applications
 
     stored = stored_applications(seen.run_dir)
@@ -159,7 +158,7 @@ def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
         "DISCONNECTED": "has not reached the ResourceManager since "
         + timestamp(node.own.rm_lost_at_ms if node.own is not None else 0),
         "UNRESPONSIVE": "is running and does not answer",
-        # Where the ResourceManager does not answer, a warning says so.
+        # If the ResourceManager does not answer, a warning says so.
         "NEW": "is running" if seen.info is None else "is registering with the ResourceManager",
     }
     parts = [words.get(state, state), f"process {node.daemon.process.pid}"]

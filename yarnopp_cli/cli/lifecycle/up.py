@@ -76,10 +76,10 @@ def up(
 ) -> int:
     """Start the cluster: a ResourceManager and its NodeManagers.
 
-    Daemons that are already running are kept, and missing ones are started. A cluster that a job started for
-    itself stays from then on. If a cluster is running with other settings than you ask for, the command fails
-    and changes nothing. If stored state was lost, containers of applications that were lost with it run on until
-    you decide with --adopt or --end. The second line is a link that has your rights in a browser (see `yopp status`).
+    Daemons that are already running are kept, and missing ones are started. A cluster that a job started for itself
+    stays from then on. If a cluster is running with other settings than the requested ones, the command fails and
+    changes nothing. If stored state was lost, containers of the lost applications run on until you decide with --adopt
+    or --end. The second line is a link that has your rights in a browser (see `yopp status`).
     """
     from ...cluster.capacity import Wish
 
@@ -124,8 +124,8 @@ def _start(
     supervised: bool = False,
     logged: bool = False,
 ) -> str:
-    """Start what is missing and print the result; the sentence for people. Where the output is ``logged``, it has no
-    link."""
+    """Start the missing daemons and print the result. Returns the sentence for users. If the output is ``logged``, it
+    has no link."""
     from ...cluster.inspection import inspect_cluster
     from ...cluster.lifecycle import ensure_cluster
     from ...cluster.resttoken import links
@@ -184,7 +184,7 @@ def _sentence(handle: ClusterHandle) -> str:
 
 
 def _serves(context: Context, wish: Wish) -> bool:
-    """Whether a cluster with a node is running already. Raises YoppError for what is known to fail."""
+    """Whether a cluster with a node is running already. Raises YoppError for settings that are known to fail."""
     from ...cluster.capacity import plan_capacity
     from ...cluster.inspection import join
 
@@ -217,6 +217,6 @@ def _split(log: str) -> bool:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(writing, 1)
     os.dup2(writing, 2)
-    # Whoever waits for the end of a pipe waits for this process alone.
+    # A caller that waits for the end of a pipe waits only for this process.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     return False

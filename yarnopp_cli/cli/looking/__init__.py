@@ -1,1 +1,1 @@
-"""Commands that show and steer applications, containers, nodes and queues."""
+"""Commands that show and control applications, containers, nodes and queues."""

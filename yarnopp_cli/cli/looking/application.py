@@ -67,20 +67,20 @@ HOLD_SECONDS = 60.0
 def list_applications(
     session: Session,
     every: Annotated[
-        bool, option("-a, --all", "Ended applications too (implied by --state and --final).")
+        bool, option("-a, --all", "Show also ended applications (implied by --state and --final).")
     ] = False,
     kind: Annotated[
         str | None, option("--type T,…", "Only of these types."), Words(lambda: ("YARN", "MAPREDUCE"))
     ] = None,
-    tag: Annotated[str | None, option("--tag T,…", "Only with one of these tags.")] = None,
+    tag: Annotated[str | None, option("--tag T,…", "Only applications with one of these tags.")] = None,
     user: UserFilter = "",
     queue: QueueFilter = "",
     node: Annotated[
-        str | None, option("--node NODE", "Only with containers on this node."), Live(("node",))
+        str | None, option("--node NODE", "Only applications with containers on this node."), Live(("node",))
     ] = None,
     name: Annotated[str, option("--name NAME", "Only with this name.")] = "",
     final: Annotated[
-        str | None, option("--final F,…", "Only those that have ended so."), Words(lambda: FINALS)
+        str | None, option("--final F,…", "Only applications with this final status."), Words(lambda: FINALS)
     ] = None,
 ) -> None:
     """List the live applications, in order of submission."""
@@ -185,7 +185,7 @@ def kill(session: Session, ids: ApplicationIds) -> None:
 
 
 def _lifetime(text: str) -> float:
-    """Seconds as ``duration`` reads them; infinitely many for ``unlimited``. Raises BadValueError."""
+    """Seconds as ``duration`` reads them; infinity for ``unlimited``. Raises BadValueError."""
     if text.lower() == "unlimited":
         return math.inf
     try:
@@ -323,7 +323,8 @@ def _change(
     text: Callable[[ApplicationReport], str],
     answer: Callable[[ApplicationReport], Mapping[str, Any]],
 ) -> ApplicationReport:
-    """Change an application, or try to; its report afterwards. ``text`` is for people, REST's ``answer`` for JSON."""
+    """Change an application, or try the change. Returns its report afterwards. ``text`` is for users, REST's
+    ``answer`` for JSON."""
     report = session.cluster.change(request)
     tell(session, APPLICATIONS, [report], text, answer=None if session.dry_run else answer)
     return report
@@ -334,7 +335,7 @@ def list_attempts(
     session: Session,
     application: OneApplication,
     node: Annotated[
-        str | None, option("--node NODE", "Only those whose master is on this node."), Live(("node",))
+        str | None, option("--node NODE", "Only attempts whose master is on this node."), Live(("node",))
     ] = None,
 ) -> None:
     """List the attempts of an application, oldest first."""

@@ -29,12 +29,12 @@ from ..frame.session import Session, empty_text
 from .container_details import InFull, show_details
 
 _NAMED_JOBS = 3
-"""How many jobs that have not begun are named below a list."""
+"""The number of jobs that have not begun which are named below a list."""
 _ENDED = {"DONE", "KILLED", "ALL"}
 
 
 class Filters(Record):
-    """Which containers a list shows."""
+    """The filters of a list of containers."""
 
     every: bool = False
     states: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Filters(Record):
 
     @property
     def of_containers(self) -> bool:
-        """Whether a filter is given that only containers pass."""
+        """Whether a filter is given that only containers can pass."""
         return bool(self.states or self.kind or self.node)
 
     def takes_job(self, report: ApplicationReport) -> bool:
@@ -89,7 +89,7 @@ class Filters(Record):
         )
 
     def _shown_states(self) -> set[str]:
-        """SCHEDULED is YARN's word for QUEUED; DONE means all that have ended, killed or not."""
+        """The states to list: SCHEDULED is YARN's word for QUEUED; DONE means all ended containers, killed or not."""
         wanted = set(self.states)
         return (
             wanted
@@ -122,7 +122,7 @@ def list_containers(
     every: Annotated[bool, option("-a, --all", "Ended containers too.")] = False,
     kind: Annotated[
         str | None,
-        option("--type O|G", "Only opportunistic or guaranteed ones."),
+        option("--type O|G", "Only opportunistic or guaranteed containers."),
         Words(lambda: [one.value for one in ExecutionType]),
     ] = None,
     app: OfApplication = None,
@@ -134,12 +134,12 @@ def list_containers(
 ) -> None:
     """List running, queued and paused containers, in order of allocation.
 
-    Jobs that have not begun have none; they are named below the list.
+    Jobs that have not begun have no containers; they are named below the list.
     """
     wanted_type = execution_type(kind)
     cluster = session.cluster
     app_id = app or ""
-    if app_id and not app_id.startswith("appattempt_"):  # the id of an attempt is a filter of its own
+    if app_id and not app_id.startswith("appattempt_"):  # The id of an attempt is a separate filter.
         app_id = one_application(cluster, app_id)
     filters = Filters(every, session.states, wanted_type, app_id, node_id(cluster, node), user)
 
@@ -171,7 +171,7 @@ def _show(session: Session, filters: Filters) -> None:
 
 
 def _tell_of_those_to_come(session: Session, filters: Filters) -> None:
-    """Say which jobs have no containers because they have not begun."""
+    """Print which jobs have no containers because they have not begun."""
     accepted = session.client.applications(GetApplicationsRequest(states=(YarnApplicationState.ACCEPTED,)))
     later = [one for one in accepted if one.postponed and filters.takes_job(one)]
     for one in later[:_NAMED_JOBS]:

@@ -65,7 +65,7 @@ def _agreed(
     *,
     what: str = "container",
 ) -> list[str]:
-    """The containers named, after a confirmation if one is needed. ``every`` selects those of ``all``."""
+    """The named containers, after a confirmation if necessary. ``every`` selects the containers of ``all``."""
     given = words(ids)
     named = containers(session.cluster, given, every=every)
     agree(session, given, named, verb, what=what)
@@ -79,7 +79,7 @@ def _awaited(
     what: str,
     because: Callable[[str], str] = lambda _: "its time has expired",
 ) -> Sequence[ContainerReport]:
-    """The containers once they are in the wanted state; with ``no_wait`` as they are now."""
+    """The containers when they are in the requested state; with ``no_wait`` as they are now."""
 
     def look(left: float = 0) -> list[ContainerReport]:
         return [session.client.container(one) for one in named]
@@ -207,7 +207,7 @@ def pause(session: Session, ids: PausableIds) -> None:
 
 
 def _foretell_pause(session: Session, reports: Sequence[ContainerReport]) -> None:
-    """Show what pausing them would do. Raises InvalidStateError for one without a running process."""
+    """Show the effects of pausing these containers. Raises InvalidStateError for one without a running process."""
     from .container_effects import foretell
 
     for one in reports:
@@ -233,7 +233,7 @@ def _has_paused(report: ContainerReport) -> bool:
 
 @command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True, waits=True)
 def resume(session: Session, ids: PausedIds) -> None:
-    """Resume a paused container as soon as its node has room for it."""
+    """Resume a paused container when its node has room for it."""
     from .container_effects import why_it_waits
 
     client = session.client
@@ -258,7 +258,7 @@ def resume(session: Session, ids: PausedIds) -> None:
     changes=True,
 )
 def promote(session: Session, ids: OpportunisticIds) -> None:
-    """Make an opportunistic container guaranteed, as soon as its node can guarantee its resources.
+    """Make an opportunistic container guaranteed when its node can guarantee its resources.
 
     From then on it is not preempted. If it is queued or paused, it starts or resumes before all opportunistic
     ones.
@@ -295,7 +295,7 @@ def _change_type(session: Session, ids: Sequence[str], verb: str) -> None:
 
 
 def _of_other_type(session: Session, named: Sequence[str], target: ExecutionType) -> list[str]:
-    """The containers that do not have that execution type yet; the others are reported."""
+    """The containers that do not have that execution type yet; a message is printed for the others."""
     others = []
     for report in [live(_at_the_rm(session.client, one)) for one in named]:
         if report.execution_type is target:
@@ -306,7 +306,7 @@ def _of_other_type(session: Session, named: Sequence[str], target: ExecutionType
 
 
 def _updatable(client: LocalClient, named: Sequence[str]) -> list[ContainerReport]:
-    """The containers as they are. Raises InvalidStateError for a master."""
+    """The reports of the containers. Raises InvalidStateError for a master."""
     reports = [client.container(one) for one in named]
     for report in reports:
         if report.is_am:
@@ -326,13 +326,13 @@ def _updatable(client: LocalClient, named: Sequence[str]) -> list[ContainerRepor
     waits=True,
 )
 def resize(session: Session, ids: ContainerIds, size: NewSize) -> None:
-    """Change the memory or vcores of a running container, and its limits with them."""
+    """Change the memory or vcores of a running container, and its limits accordingly."""
     size.check()
     client = session.client
     named = _agreed(session, ids, "Resize", is_live)
     for report in [live(_at_the_rm(client, one)) for one in named]:
         has, wanted = report.resource, size.of(report.resource)
-        # Less of one and more of the other are two updates: what gives back is first.
+        # A decrease of one amount and an increase of the other are two updates: the decrease is first.
         smaller = wanted.lesser(has)
         if wanted == has:
             session.printer.note(f"{report.container_id} has {wanted} already")
@@ -373,7 +373,7 @@ def _update(session: Session, update: UpdateContainerRequest) -> None:
 
 
 def _at_the_rm(client: LocalClient, container_id: str) -> ContainerReport:
-    """A container as the RM counts it; its node may not know yet."""
+    """A container as the RM counts it; its node may not have the change yet."""
     request = GetContainersRequest(container_ids=(container_id,), finished=True)
     return next(iter(client.container_reports(request)))
 

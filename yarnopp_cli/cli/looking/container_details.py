@@ -14,14 +14,14 @@ from ...views.containers import CONTAINERS
 from ..frame.actions import tell
 from ..frame.session import Session
 
-_LIMITS_UNTOLD = "not known: YARN's REST API does not tell them"
+_LIMITS_UNTOLD = "unknown: YARN's REST API does not have them"
 Besides = Callable[[ContainerReport], dict[str, Any]]
 
 
 class InFull:
     """Containers with the limits at their nodes, which are requested when the first container is shown in full.
 
-    ``besides`` goes under ``yopp`` in documents.
+    ``besides`` is added under ``yopp`` in documents.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class InFull:
 
 
 def show_details(session: Session, found: Sequence[ContainerReport]) -> None:
-    """Print everything about these containers in the form chosen."""
+    """Print all details of these containers in the chosen form."""
     shown = InFull(session, found)
     session.details(CONTAINERS, found, document=shown.document, fields=shown.fields)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..frame.output import Printer
 
 SETTLE_SECONDS = 2.0
-"""The time that a promoted container gets to start before its wait is explained."""
+"""Seconds that a promoted container gets to start before its wait is explained."""
 
 
 def picture_of(client: LocalClient) -> Picture:
@@ -70,7 +70,7 @@ def _documents(preemptions: Sequence[Preemption], node_id: str = "") -> list[dic
 
 @dataclass(slots=True)
 class Aftermath:
-    """For each promoted container: which containers made room for it, or what it waits for."""
+    """For each promoted container: the containers that made room for it, or the reason why it waits."""
 
     preemptions: tuple[Preemption, ...] = ()
     waiting: dict[str, str] = field(default_factory=dict)
@@ -97,7 +97,8 @@ class Aftermath:
 def aftermath(
     client: LocalClient, before: Sequence[ContainerReport], promoted: Sequence[str], *, wait: bool
 ) -> Aftermath:
-    """The effects of the promotion of these containers; ``before`` were live. ``wait`` gives it a moment."""
+    """The effects of the promotion of these containers; ``before`` were live. With ``wait``, they get a moment to
+    start."""
     waiting = polled(
         lambda _: [one for one in map(client.container, promoted) if is_waiting(one)],
         lambda those: not those,
@@ -112,16 +113,16 @@ def aftermath(
 
 
 def why_it_waits(client: LocalClient, container_id: str) -> str:
-    """Why it waits, in a few words."""
+    """Why the container waits, in a few words."""
     try:
         found = client.explain(container_id)
     except ContainerNotFoundError:
         return "it has ended"
-    return "; ".join(text(one, found.at_ms) for one in found.reasons) or "it starts at any moment"
+    return "; ".join(text(one, found.at_ms) for one in found.reasons) or "it starts shortly"
 
 
 def promise_text(client: LocalClient, report: ContainerReport) -> str:
-    """Why a container is not promised its resources yet: the holders of these promises."""
+    """Why a container is not promised its resources yet: the containers that hold these promises."""
     picture = picture_of(client)
     here = picture.snapshots.get(report.node_id)
     reasons = why_not_promised(report, here) if here is not None else []

@@ -50,9 +50,7 @@ def shell_into(
     session: Session,
     id_: Annotated[
         str,
-        argument(
-            "ID", "The container: its id, a suffix of it, 3.2, `last`, or its job if that has one alone."
-        ),
+        argument("ID", "The container: its id, a suffix of it, 3.2, `last`, or its job if it has only one."),
         Live(("container", "app")),
     ],
     command: Annotated[
@@ -89,11 +87,11 @@ def shell_into(
         raise YoppError(
             f"{report.container_id}: {error.message}",
             because=error.because,
-            hint="`yopp container status` shows how it is",
+            hint="`yopp container status` shows its state",
             exit_code=error.exit_code,
         ) from None
     if outcome.container_ended:
-        printer.note(f"{report.container_id} has ended, with everything that ran in it")
+        printer.note(f"{report.container_id} has ended, with all its processes")
     if printer.is_json:
         told = {"id": report.container_id, "exit": outcome.code, "containerEnded": outcome.container_ended}
         printer.document({"shellInto": told})
@@ -101,7 +99,7 @@ def shell_into(
 
 
 def _the_container(client: LocalClient, word: str) -> str:
-    """The full id of the container that a word means: by itself, or as the only live one of a job. Raises as
+    """The full id of the container of a word: an id, or a job with only one live container. Raises as
     ``one_container``."""
     try:
         return one_container(client, word)
@@ -139,7 +137,7 @@ def _check(report: ContainerReport) -> None:
 
 
 def _place(report: ContainerReport) -> Place:
-    """The place to enter the container: its pid, cgroups, environment, directory and user. Raises YoppError."""
+    """The values for entering the container: its pid, cgroups, environment, directory and user. Raises YoppError."""
     from executor.linux.joining import place_of
 
     try:

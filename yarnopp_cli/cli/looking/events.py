@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from ...client.local import LocalClient
 
 HOLD_SECONDS = 30.0
-"""How long one call lets the ResourceManager hold its answer."""
+"""Seconds for which the ResourceManager may hold the answer of one call."""
 SHOWN = 100
 BATCH = 1000
 
 
 def _beginning(text: str) -> tuple[int, int]:
-    """The event number and the time to begin after, 0 for the one that is not given. Raises BadValueError."""
+    """The event number and the time from which to print, 0 for the one that is not given. Raises BadValueError."""
     if text.isascii() and text.isdigit() and len(text) < 19:
         return int(text), 0
     return 0, moment(text)
 
 
 def _checked(text: str) -> str:
-    """The words of ``--since``, once it is known that they can be read. Raises BadValueError."""
+    """The words of ``--since``, after a check that they can be read. Raises BadValueError."""
     _beginning(text)
     return text
 
@@ -113,7 +113,7 @@ def events(
             raise TimedOutError(
                 f"followed the events for {timeout:g} s",
                 because="--timeout has passed",
-                hint="without --timeout it continues until Ctrl-C",
+                hint="without --timeout, it continues until Ctrl-C",
             )
 
 

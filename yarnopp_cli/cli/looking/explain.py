@@ -1,4 +1,5 @@
-"""``yopp explain``: why something waits, what would let it start, and whether it can ever start."""
+"""``yopp explain``: why an application, a container or a node waits, what would let it start, and whether it can ever
+start."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 @command("explain", "yopp explain last", "yopp explain 3.2 --json")
 def explain(session: Session, ids: AnyIds) -> None:
-    """Explain why an application, a container or a node waits: what it needs, which containers hold that, and
-    when it may start.
+    """Explain why an application, a container or a node waits: the resources that it needs, the containers that hold
+    them, and when it may start.
 
     With --json, `can_ever` is false if it can never start. A number alone is an application, 3.2 is the newest
     container of its task 2, and 3.c2 is its container 2. Jobs of clusters that have ended are found too.

@@ -18,7 +18,7 @@ from ..frame.session import Session
 from .sizes import NewSize
 
 REGISTER_SECONDS = 2.0
-"""How long nodes that run have to register before they are missing."""
+"""Seconds that running nodes have to register before they count as missing."""
 KillAfter = Annotated[
     float | None,
     option("--kill-after DUR", "Kill containers that still run on it after this time.", parser=duration),
@@ -28,7 +28,7 @@ KillAfter = Annotated[
 @command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES, yarn=True)
 def list_nodes(
     session: Session,
-    every: Annotated[bool, option("-a, --all", "Lost and ended nodes too.")] = False,
+    every: Annotated[bool, option("-a, --all", "Show also lost and ended nodes.")] = False,
     app: Annotated[
         str | None, option("--app ID", "Only nodes with live containers of this application."), Live(("app",))
     ] = None,
@@ -189,7 +189,7 @@ def resize(session: Session, ids: NodeIds, size: NewSize) -> None:
     """Change the memory or vcores of a node, until its NodeManager ends.
 
     All nodes together get no more memory than the host has. Opportunistic containers beyond the new size are
-    preempted; guaranteed ones are left alone.
+    preempted; guaranteed ones are not affected.
     """
     size.check()
     named = _agreed(session, ids, "Resize")
@@ -201,8 +201,8 @@ def resize(session: Session, ids: NodeIds, size: NewSize) -> None:
 
 
 def change_sizes(session: Session, sizes: Mapping[str, Resource]) -> None:
-    """Resize nodes, or try to, and tell their sizes and what REST answers. Raises YoppError for sizes that the host or
-    no node can have."""
+    """Resize nodes, or try it, and print their sizes and the answer of REST. Raises YoppError for sizes that the host
+    or no node can have."""
     answer = session.client.resize_nodes(sizes, dry_run=session.dry_run)
     for line in answer.warnings:
         session.printer.warn(line)
@@ -221,7 +221,7 @@ def tell(
     text: Callable[[NodeReport], str] = state_text,
     answer: Callable[[NodeReport], Mapping[str, Any]] | None = None,
 ) -> None:
-    """Print the outcome for each node, or what it would be."""
+    """Print the outcome for each node, or the outcome of a dry run."""
     from ..frame import actions
 
     tried = {"dryRun": True} if session.dry_run else {}

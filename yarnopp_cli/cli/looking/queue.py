@@ -26,7 +26,7 @@ def list_queues(
 
     def once() -> None:
         if session.yarn is not None and session.printer.form == "json":
-            session.raw(session.yarn.scheduler().body)  # whichever scheduler it is
+            session.raw(session.yarn.scheduler().body)  # The answer depends on the scheduler.
             return
         home = client.application(one_application(client, app)).queue if app else None
 

@@ -30,7 +30,7 @@ def report(
     session: Session,
     app: OneApplication,
     out: Annotated[
-        str, option("--out FILE", "Where to write it; - is standard output. [default: <id>.html]")
+        str, option("--out FILE", "The file to write; - is standard output. [default: <id>.html]")
     ] = "",
 ) -> None:
     """Write one self-contained HTML file about a job: when and where its containers ran, queued and were paused.

@@ -1,4 +1,4 @@
-"""``yopp stats``: samples of what nodes and containers use, beside what they were allocated."""
+"""``yopp stats``: samples of the usage of nodes and containers, beside their allocation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stats(
     node. For ended containers, mean CPU and peak memory are shown.
     """
     sampler = _Sampler(session.client, set(things(session.client, ids)) if ids else None)
-    sampler.sample()  # rates need two
+    sampler.sample()  # Rates need two samples.
     taken = 0
     while count == 0 or taken < count:
         time.sleep(delay)
@@ -56,7 +56,7 @@ _Samples = list[tuple[NodeReport, view.Stat, list[view.Stat]]]
 
 
 class _Sampler:
-    """Asks the cluster, and remembers what rates are counted from."""
+    """Calls the cluster, and remembers the samples that rates need."""
 
     def __init__(self, client: LocalClient, chosen: set[str] | None) -> None:
         self._client = client
@@ -65,7 +65,7 @@ class _Sampler:
         self.remarks: list[str] = []
 
     def sample(self) -> _Samples:
-        """Each node with its containers, now; ``remarks`` name what has no containers."""
+        """A sample of each node with its containers; ``remarks`` name entities without containers."""
         every = self._client.nodes()
         reports = [one for one in self._client.containers(nodes=every) if is_live(one)]
         ended = self._last_known(every, reports)
@@ -91,7 +91,7 @@ class _Sampler:
     def _last_known(
         self, every: Sequence[NodeReport], live: Sequence[ContainerReport]
     ) -> list[ContainerReport]:
-        """The ended containers of what was named, if it has no live ones."""
+        """The ended containers of the named entities, if they have no live ones."""
         there = {name for one in live for name in (one.container_id, one.application_id)}
         there.update(node.node_id for node in every)
         missing = sorted((self._chosen or set()) - there)

@@ -1,4 +1,4 @@
-"""``yopp top``: the screens, or a plain frame where there is no terminal. Only here is Textual imported."""
+"""``yopp top``: the screens, or a plain frame without a terminal. Only this module imports Textual."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def top(
     from ...client.local import LocalClient
     from ...tui.source import Source
 
-    place.check(guest=True)  # root may look at anybody's
-    LocalClient(place.rm_socket).close()  # no cluster, no screens: exit 69 with the hint
+    place.check(guest=True)  # Root may look at any user's cluster.
+    LocalClient(place.rm_socket).close()  # No cluster, no screens: exit 69 with the hint.
 
     source = Source(place.rm_socket, place.path)
     plain = batch or count is not None or printer.is_json or not _has_terminal()
@@ -114,7 +114,7 @@ def _frames(printer: Printer, source: Source, count: int, interval: float, rows:
 
 def _screens(source: Source, readonly: bool, interval: float, theme: str, color: str | None) -> int:
     if not os.environ.get("NO_COLOR", "1") or (color == "always"):
-        os.environ.pop("NO_COLOR", None)  # Textual takes an empty one for a wish
+        os.environ.pop("NO_COLOR", None)  # Textual would take an empty one as set.
     if color == "never":
         os.environ["NO_COLOR"] = "1"
     from ...tui.app import THEMES, YoppTop
