@@ -210,7 +210,7 @@ class QueueService:
         """Replace the queues by those of the given properties. Raises RemoteError, and changes nothing, if they are
         invalid."""
         if self._read is None:
-            raise NotYetSupportedError("this ResourceManager was given no reader of queues")
+            raise NotYetSupportedError("this ResourceManager cannot read the properties of queues")
         given = {one.name: one.value for one in request.properties}
         root, capacity, told = self._read(given, self._rm.capacity)
         differences = _differences(self._rm.scheduler.queues.settings, root)
