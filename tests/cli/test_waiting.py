@@ -23,9 +23,17 @@ def test_it_ends_with_the_jobs_code(cli: Cli, cluster: Cluster) -> None:
     assert (ended.code, ended.out) == (3, f"{app_id(1)} FINISHED FAILED, exit 3\n")
     assert cli("wait", "1", "-q").out == ""
     assert json.loads(cli("wait", "1", "--json").out) == {
-        "wait": [{"id": app_id(1), "state": "FINISHED", "finalStatus": "FAILED", "exit": 3}],
+        "wait": [
+            {"id": app_id(1), "state": "FINISHED", "finalStatus": "FAILED", "exit": 3, "diagnostics": ""}
+        ],
         "exit": 3,
     }
+
+
+def test_what_a_job_that_ended_well_has_lost_is_in_its_document(cli: Cli, cluster: Cluster) -> None:
+    cluster.applications.append(application(3, **FINISHED, summary=JobSummary(total=1, processes_killed=1)))
+    [job] = json.loads(cli("wait", "3", "--json").out)["wait"]
+    assert job["exit"] == 0 and job["diagnostics"] == "it lost a process to the OOM killer"
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,8 @@ def _container(report: ContainerReport, target: str) -> Seen:
         reached = place >= _CONTAINER_ORDER.index(wanted)
     code = container_view.shell_code(report)
     final = "" if code is None else "FAILED" if code else "SUCCEEDED"
-    return Seen(report.container_id, shown, final, code, reached, "", report.finished_at_ms)
+    why = one_line(report.diagnostics) if ended else ""
+    return Seen(report.container_id, shown, final, code, reached, why, report.finished_at_ms)
 
 
 def print_seen(printer: Printer, seen: list[Seen], code: int) -> None:
@@ -305,7 +306,13 @@ def print_seen(printer: Printer, seen: list[Seen], code: int) -> None:
     if printer.quiet:
         return
     printer.answer(
-        {"wait": [dict(zip(keys, row, strict=True)) for row in rows], "exit": code},
+        {
+            "wait": [
+                dict(zip(keys, row, strict=True), diagnostics=one.why)
+                for row, one in zip(rows, seen, strict=True)
+            ],
+            "exit": code,
+        },
         "\n".join(_line(one) for one in seen),
         ids=[one.id for one in seen if one.reached],
         table=(keys, [["-" if value is None else str(value) for value in row] for row in rows]),
