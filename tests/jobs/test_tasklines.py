@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from yarnopp_cli.cli.jobs.run import halt_of
-from yarnopp_cli.cli.jobs.sweep import numbers_of, varied
+from yarnopp_cli.cli.jobs.sweep import numbers_of, varied, without_a_shell
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import tasklines
 from yarnopp_cli.masters.commands import Tasks
@@ -329,3 +329,20 @@ def test_what_a_shell_would_act_on_is_found_outside_of_the_quotes_that_protect_i
     line: str, mark: str
 ) -> None:
     assert shells_mark(line) == mark
+
+
+@pytest.mark.parametrize(
+    ("line", "mark"),
+    [
+        ("ls *.c", "*.c"), ("ls -l ?.c b", "?.c"), ("ls [ab].c", "[ab].c"), ("ls ~", "~"), ("ls ~/x y", "~/x"),
+        ("rm -f *.o", ""), ("ls '*.c'", ""), ('ls "*.c"', ""), (r"ls \*.c", ""), ("ls x~", ""), ("ls 'a'*.c", ""),
+        ("curl http://x/?a=1", ""),
+    ],
+)  # fmt: skip
+def test_what_a_shell_would_replace_by_names_is_told(
+    line: str, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.c").touch()
+    monkeypatch.chdir(tmp_path)
+    told = without_a_shell(Tasks((), (range(1, 2),), Sweep(((line,),))))
+    assert told.startswith(f"`{mark}` in `{line}` is passed") if mark else told == ""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from executor.light import replace
+from executor.light import pattern, replace
 
 from ...errors import UsageError
 from ...jobs.commands import find_command
@@ -149,13 +149,35 @@ def _sweep(
     return Sweep(tuple(sources), shell=shell, linked=tuple(linked))
 
 
+_LOOKED_UP = 1000
+"""In how many commands patterns are looked up, which takes a reading of the directory each."""
+_PATTERN = pattern(
+    r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|((?<!\S)~[^\s'"\\]*|(?<!\S)[^\s'"\\]*[*?\[][^\s'"\\]*)""",
+    re.ASCII | re.DOTALL,
+)
+
+
+def _expanded(line: str) -> str:
+    """The first word that a shell would replace by a home or by the names of files that there are; "" for none."""
+    for word in filter(None, _PATTERN.findall(line)):
+        if word.startswith("~"):
+            return str(word)
+        import glob
+
+        if next(glob.iglob(word), None) is not None:
+            return str(word)
+    return ""
+
+
 def without_a_shell(tasks: Tasks) -> str:
     """A warning about words in commands that are probably meant for a shell, though no shell reads them; "" for
     none."""
     command, sweep = tasks.command, tasks.sweep
     if not command:
         lines = sweep.sources[0] if sweep is not None else ()
-        marks, marked = [""], [line for line in lines if shells_mark(line)]
+        marked = [line for line in lines if shells_mark(line)]
+        marked = marked or [line for line in lines[:_LOOKED_UP] if _expanded(line)]
+        marks = [_expanded(marked[0])] if marked else []
     else:
         line = command[0] if " " in command[0] and shells_mark(command[0]) else ""
         tested = command[0].rpartition("/")[2] in ("expr", "test", "[")
