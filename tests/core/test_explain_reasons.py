@@ -82,6 +82,24 @@ def test_asks_of_earlier_applications_come_first() -> None:
     third.allocate(asks(1, ONE, duration_hint_ms=1000))
     assert explain(cluster, third.app_id).estimated_start_ms == TIMESTAMP + 6000
     assert explain(cluster, second.app_id).estimated_start_ms == TIMESTAMP + 4000
+    urgent = cluster.master(priority=9)
+    urgent.allocate(asks(1, ONE, duration_hint_ms=1000))
+    assert explain(cluster, urgent.app_id).estimated_start_ms == TIMESTAMP + 4000
+    assert explain(cluster, second.app_id).estimated_start_ms == TIMESTAMP + 5000
+    assert explain(cluster, third.app_id).estimated_start_ms == TIMESTAMP + 7000
+
+
+def test_requests_start_in_the_order_of_the_node_and_at_more_than_one_node() -> None:
+    cluster = Cluster()
+    nodes = [cluster.node(f"h{number}:1", total=Resource(1000, 1)) for number in (1, 2)]
+    first = cluster.master()
+    held = first.allocate(asks(2, ONE, duration_hint_ms=4000)).allocated
+    for node, one in zip(nodes, held, strict=True):
+        node.beat(status(one, started_at_ms=TIMESTAMP, duration_hint_ms=4000))
+    second = cluster.master()
+    second.allocate(asks(3, ONE, duration_hint_ms=1000))
+    found = explain(cluster, second.app_id)
+    assert (found.estimated_start_ms, found.estimated_last_ms) == (TIMESTAMP + 4000, TIMESTAMP + 5000)
 
 
 def test_no_memory() -> None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from executor.causes import CauseKind
-from executor.core.estimates import Node
 from executor.light import Record, replace
 from executor.records import ContainerState, ExecutionType, Resource
 
@@ -38,9 +37,9 @@ from ..records.reports import (
     NodeState,
     plain_diagnostics,
 )
-from .estimates import Asked, Durations, durations_of, future_of, queue_of, starts
+from .estimates import Asked
 from .reasons import MOST_NAMED, why_takes_nothing, why_waits
-from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit, unpromised
+from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit
 
 MOST_NODES = 3
 """At most this many nodes with waiting containers are explained individually."""
@@ -253,9 +252,9 @@ def _node_actions(node: NodeReport, first_queued: str) -> list[Suggestion]:
 
 
 class ApplicationSnapshot(Record):
-    """A live application, its live containers, the nodes, its outstanding requests, and those of others ahead
-    of it. ``outstanding`` is the number of requested containers without the master, ``master`` is why the
-    master does not work yet, or why the application has not begun.
+    """A live application, its live containers, the nodes, and its outstanding requests. ``outstanding`` is the number
+    of requested containers without the master, ``master`` the reason why the master does not work yet, or why the
+    application has not begun.
     """
 
     id: str
@@ -264,9 +263,7 @@ class ApplicationSnapshot(Record):
     submitted_ms: int
     containers: Sequence[ContainerReport]
     nodes: Sequence[NodeSnapshot]
-    finished: Sequence[ContainerReport]
     asked: Sequence[Asked] = ()
-    ahead: Sequence[Asked] = ()
     outstanding: int = 0
     master: tuple[Reason, ...] = ()
 
@@ -309,7 +306,7 @@ def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
     reasons = list(dict.fromkeys(found))
     impossible = [any(one.code in _VAIN for one in ask.reasons) for ask in app.asked]
     impossible += [not _can_start(one) for _, mine in queued for one in mine]
-    start, last, unknown = _when(app, queued, now_ms)
+    start, last, unknown = _when(app, queued)
     times = [one.waited_ms(one.eligible_at_ms, now_ms) for _, mine in queued for one in mine]
     times += [now_ms - one.asked_ms for one in app.asked if one.asked_ms]
     best = min((one for one in groups if one.position), key=lambda one: one.position, default=None)
@@ -364,7 +361,7 @@ def _last(queue: Sequence[ContainerReport]) -> ContainerReport:
 
 
 def _when(
-    app: ApplicationSnapshot, queued: Sequence[Here], now_ms: int
+    app: ApplicationSnapshot, queued: Sequence[Here]
 ) -> tuple[Start | None, Start | None, Unknown | None]:
     """When the first and the last waiting container may start, or why there is no estimate; all None where
     nothing waits, or the reasons already say that it can never start.
@@ -372,49 +369,18 @@ def _when(
     hopeful = [ask for ask in app.asked if ask.nodes and not ask.limited]
     if not queued and (not hopeful or any(ask.limited for ask in app.asked)):
         return None, None, None
-    pressed = [here for here in app.nodes if here.pressed]
-    durations = durations_of(app.nodes, app.finished, now_ms)
-    asked = _race(app, hopeful, durations, now_ms, ExecutionType.GUARANTEED)
-    if not pressed:
-        asked += _race(app, hopeful, durations, now_ms, ExecutionType.OPPORTUNISTIC)
     ends = [(_start_of(mine[0], here), _start_of(_last(mine), here)) for here, mine in queued]
-    known = [start for pair in ends for start, _ in pair if start is not None]
-    found = known + asked
+    answers = [here.answer for here in app.nodes if here.answer is not None]
+    arrivals = [answer.arrivals for answer in answers if app.asked]
+    found = [start for pair in ends for start, _ in pair if start is not None]
+    found += [start for several in arrivals for start in several]
     if found:
         first, last = min(found, key=lambda one: one.in_ms), max(found, key=lambda one: one.in_ms)
-        every = all(start is not None for pair in ends for start, _ in pair)
-        complete = every and len(asked) == sum(ask.number for ask in app.asked)
+        complete = all(start is not None for pair in ends for start, _ in pair)
+        complete = complete and len(hopeful) == len(app.asked) and all(len(one) != 1 for one in arrivals)
         return first, last if complete else None, None
-    unknown = [why for (_, why), _ in ends if why is not None]
-    if pressed and not unknown:
-        closed = pressed[0].node.opportunistic.closed_until_ms > 0
-        unknown = [Unknown(UnknownStart.WINDOW_CLOSED if closed else UnknownStart.OTHER_PROGRAMS)]
+    unknown = [answer.unknown for answer in answers if answer.unknown is not None]
     return None, None, unknown[0] if unknown else Unknown(UnknownStart.NO_DURATION)
-
-
-def _race(
-    app: ApplicationSnapshot,
-    hopeful: Sequence[Asked],
-    durations: Durations,
-    now_ms: int,
-    kind: ExecutionType,
-) -> list[Start]:
-    """The starts of requests of one type; earlier requests of other applications come first. For guaranteed ones, what
-    opportunistic containers hold counts as free.
-    """
-    wanted = [one for one in hopeful if one.kind is kind]
-    if not wanted:
-        return []
-    lanes: dict[str, Node] = {}
-    for here in app.nodes:
-        if kind is ExecutionType.OPPORTUNISTIC:
-            lanes[here.node.node_id] = queue_of(here, durations, now_ms)
-        else:
-            holders = [one for one in here.live if one.execution_type is kind]
-            lanes[here.node.node_id] = future_of(unpromised(here.node), holders, (), durations, now_ms)
-    before = {f"before {place}": one for place, one in enumerate(app.ahead) if one.kind is kind}
-    asks = {f"ask {place}": one for place, one in enumerate(wanted)}
-    return [one for _, one in starts(lanes, before | asks, frozenset(asks))]
 
 
 def _application_actions(

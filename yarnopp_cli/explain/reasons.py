@@ -74,7 +74,7 @@ def why_takes_nothing(here: NodeSnapshot) -> list[Reason]:
     if closed := window_closed(node):
         found += closed
     elif here.pressed:
-        room = here.free_for(ExecutionType.OPPORTUNISTIC)
+        room = here.free_for_opportunistic
         short_of_vcores = Resource(0, room.vcores + 1) if node.opportunistic.lent_vcores < 0 else Resource()
         busy = lacking(ReasonKind.MACHINE_BUSY, short_of_vcores, room, node.total, used=room)
         found.append(replace(busy, needs=1))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from executor.causes import ROOM, CauseKind
 from executor.light import Record, replace
 from executor.records import ContainerState, ExecutionType, Resource
 
@@ -18,18 +17,6 @@ from ..records.tracker_protocol import NodeAnswer
 
 RUNS = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSING, ContainerState.KILLING)
 PAUSED = (ContainerState.PAUSED, ContainerState.RESUMING)
-_ROOM = ROOM | {CauseKind.RESUMED}
-
-
-def waits_for_room(report: ContainerReport) -> bool:
-    """Whether a paused container resumes by itself as soon as its resources are free."""
-    return report.cause is None or report.cause.kind in _ROOM
-
-
-def needs_of(report: ContainerReport) -> Resource:
-    """The resources that a waiting container needs: a paused one has kept all but its vcores."""
-    size = report.resource
-    return size if report.state in (None, ContainerState.SCHEDULED) else Resource(0, size.vcores)
 
 
 def begun(report: ContainerReport) -> int:
@@ -103,13 +90,6 @@ class NodeSnapshot:
         """How many containers wait there, as the node itself says, else as the ResourceManager knows."""
         return self.answer.waiting if self.answer is not None else len(self.queued)
 
-    @property
-    def line(self) -> list[ContainerReport]:
-        """All containers here that will start or resume by themselves, about in order."""
-        first = [one for one in self.queued if one.execution_type is ExecutionType.GUARANTEED]
-        rest = [one for one in self.queued if one.execution_type is not ExecutionType.GUARANTEED]
-        return [*first, *filter(waits_for_room, self.paused), *rest]
-
     @cached_property
     def free(self) -> Resource:
         """The resources that no container holds. A paused container keeps all but its vcores."""
@@ -118,12 +98,10 @@ class NodeSnapshot:
             self.node.total - sum((one.resource for one in self.running), Resource()) - kept
         ).at_least_zero()
 
-    def free_for(self, kind: ExecutionType) -> Resource:
-        """The resources that a container of that type could start on: opportunistic ones may be lent more, or
-        have to leave some to the rest of the machine.
-        """
-        if kind is ExecutionType.GUARANTEED:
-            return self.free
+    @property
+    def free_for_opportunistic(self) -> Resource:
+        """The resources that an opportunistic container could start on: the node may lend more than is free, or leave
+        some of it to the rest of the machine."""
         status = self.node.opportunistic
         return (self.free + Resource(status.lent_memory, status.lent_vcores)).at_least_zero()
 

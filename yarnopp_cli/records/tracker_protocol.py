@@ -167,10 +167,27 @@ class ExpectedTimes(Record):
     usual: Expected
 
 
+class Arrivals(Record):
+    """``number`` equal containers of an application that are requested and not granted: the ResourceManager will send
+    them to the node as soon as there is room. ``mine``: the question is about them. ``is_master``: they end with their
+    application.
+    """
+
+    number: int
+    resource: Resource
+    execution_type: ExecutionType
+    application_id: str
+    application_priority: int = 0
+    duration_hint_ms: int = 0
+    is_master: bool = False
+    mine: bool = False
+
+
 class NodeQuestion(Record):
     """A question of the ResourceManager, to which the node's next heartbeat has the answer with the same ``number``:
     why do the containers of ``about`` wait, and when do they start? ``about`` is the id of an application or of a
-    container; "" means all containers of the node. ``times`` are expected running times.
+    container; "" means all containers of the node. ``times`` are expected running times. ``arrivals`` come later, in
+    this order.
 
     With ``orders`` or ``pauses``: what would happen to containers of the application ``about``, and to others, if
     these orders came, and a user paused these containers?
@@ -179,6 +196,7 @@ class NodeQuestion(Record):
     number: int
     about: str = ""
     times: tuple[ExpectedTimes, ...] = ()
+    arrivals: tuple[Arrivals, ...] = ()
     orders: tuple[NodeOrders, ...] = ()
     pauses: tuple[str, ...] = ()
 
@@ -189,7 +207,8 @@ class NodeAnswer(Record):
     ``statuses`` are containers that do not run, each with its place and reasons: the first in order, the last, and the
     first paused one for each cause. ``waiting`` is the total number of waiting containers at the node. ``starts`` are
     the expected starts of the first and of the last waiting container, by id; ``unknown`` is the reason why there is
-    none for the first. ``failed`` is the reason why the node cannot answer.
+    none for the first. ``arrivals`` are the starts of the first and of the last of the arrivals that the question is
+    about; the last, or both, are missing if they are unknown. ``failed`` is the reason why the node cannot answer.
 
     To a question with orders: the containers with the ids ``started`` would start or resume at once, ``queued`` of the
     application would wait, the first of which is in ``statuses``; those with the ids ``paused`` and ``killed`` would
@@ -201,6 +220,7 @@ class NodeAnswer(Record):
     waiting: int = 0
     starts: dict[str, Start] = field(default_factory=dict)
     unknown: Unknown | None = None
+    arrivals: tuple[Start, ...] = ()
     failed: str = ""
     started: tuple[str, ...] = ()
     queued: int = 0

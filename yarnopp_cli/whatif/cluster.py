@@ -13,7 +13,6 @@ from executor.reasons import by_rule
 
 from ..allocation.asks import normalise
 from ..errors import InvalidResourceRequestError, YoppError
-from ..explain.estimates import Durations
 from ..machine.calls import CallReceived, Reply, ReplyError
 from ..records.explanation import ForeseeJobRequest, Holders, JobForecast, Reason, ReasonCode
 from ..records.job_protocol import SubmitApplicationRequest, SubmitApplicationResponse, SubmitJobRequest
@@ -75,7 +74,7 @@ def _told(error: YoppError) -> str:
 
 def _outstanding(rm: ResourceManager, app: RMApp, found: JobForecast) -> JobForecast:
     """What of a job has been requested and not granted, and why."""
-    for asked in rm.explaining.asked(app.attempt, Durations(()), why=True):
+    for asked in rm.explaining.asked(app.attempt, why=True):
         found = replace(found, later=found.later - asked.number)
         vain = [one for one in asked.reasons if one.code in _VAIN]
         unusable = tuple(one for one in asked.reasons if one.code in _UNUSABLE)

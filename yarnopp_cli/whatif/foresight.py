@@ -102,10 +102,13 @@ class Foresight:
         self._perform(commands)
         self.tell()
 
-    def run(self, wanted: Collection[str]) -> None:
-        """Let time pass until these containers have started, nothing happens any more, or MOST_STEPS are made."""
+    def run(self, wanted: Collection[str], arrives: Callable[[], Any] = lambda: None) -> None:
+        """Let time pass until these containers have started, nothing happens any more, or MOST_STEPS are made.
+        ``arrives`` returns what arrives now, None for nothing more."""
         self._wanted = set(wanted) - {one.container_id for one in self.started}
         while self._wanted and self._steps < MOST_STEPS:
+            while (event := arrives()) is not None:
+                self.tell(event)
             due, end = self._machine.next_deadline(), self._next_end()
             moment = earliest((due, end))
             if moment is None:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from executor.core.container import KILLING, PAUSED, PAUSING, SCHEDULED, Container
 from executor.core.estimates import remaining
-from executor.core.events import ContainerPauseRequested
+from executor.core.events import ContainerPauseRequested, ContainerScheduled
 from executor.core.scheduler import ContainerScheduler
+from executor.light import made_of, replace
+from executor.records import ContainerSpec, ExecutionType, Resource
 
 from ..explain.estimates import is_beyond, weaker
 from ..nodemanager.machine import NodeManager
 from ..records.explanation import BY_NODE, DECLARED, Expected, Start, Unknown, UnknownStart
-from ..records.tracker_protocol import ExpectedTimes, NodeAnswer, NodeQuestion
+from ..records.tracker_protocol import Arrivals, ExpectedTimes, NodeAnswer, NodeQuestion
 from .foresight import Foresight, Started
 
 _NEVER = ExpectedTimes("", Expected(), Expected())
@@ -32,9 +34,8 @@ def answer(scheduler: ContainerScheduler, question: NodeQuestion, now: float) ->
             causes.add(kind)
             shown[one.container_id] = None
     statuses = tuple(scheduler.statuses(shown)) if shown else ()
-    times = _Times(scheduler, question, now)
-    starts, unknown = times.starts(watched) if watched else ({}, None)
-    return NodeAnswer(question.number, statuses, len(line), starts, unknown)
+    found = NodeAnswer(question.number, statuses, len(line))
+    return _Times(scheduler, question, now).told(found, watched)
 
 
 def foresee(node: NodeManager, question: NodeQuestion, now: float) -> NodeAnswer:
@@ -67,24 +68,41 @@ class _Times:
     def __init__(self, scheduler: ContainerScheduler, question: NodeQuestion, now: float) -> None:
         self._scheduler, self._now = scheduler, now
         self._known = {one.application_id: one for one in question.times}
+        self._arrivals = question.arrivals
         #: what is expected of each container that ran at the beginning: the expected time, and whether it is late
         self._began: dict[str, tuple[Expected, bool]] = {}
 
-    def starts(self, watched: Sequence[Container]) -> tuple[dict[str, Start], Unknown | None]:
-        """When the first and the last of them start, or why that is unknown."""
-        first, status = watched[0], self._scheduler.opportunistic_status()
-        if first.is_opportunistic and status.closed_until_ms:
-            return {}, Unknown(UnknownStart.WINDOW_CLOSED)
-        if first.is_opportunistic and status.host_is_busy:
-            return {}, Unknown(UnknownStart.OTHER_PROGRAMS)
-        why = self._why_unknown(first)
-        wanted = {first.container_id, watched[-1].container_id}
-        live = list(self._scheduler.live.values())
-        world = Foresight(self._scheduler, self._scheduler.live.get, live, self._now, self._left)
-        world.run(wanted)
-        began = [one for one in world.started if one.container_id in wanted]
-        starts = {one.container_id: self._start(one, world.ended) for one in reversed(began)}
-        return starts, None if first.container_id in starts else why
+    def told(self, found: NodeAnswer, watched: Sequence[Container]) -> NodeAnswer:
+        """The answer with the times when the first and the last of ``watched`` start, and of the arrivals, or why these
+        are unknown."""
+        scheduler, status = self._scheduler, self._scheduler.opportunistic_status()
+        why = Unknown(UnknownStart.WINDOW_CLOSED if status.closed_until_ms else UnknownStart.OTHER_PROGRAMS)
+        closed = status.host_is_busy or status.closed_until_ms > 0
+        arrivals = _ArrivingContainers(scheduler, self._arrivals, closed=closed)
+        if not closed:
+            why = self._why_unknown(watched[0] if watched else None)
+        first, last = ([one.container_id for one in watched[at]] for at in (slice(0, 1), slice(-1, None)))
+        wanted = {*first, *last, *arrivals.wanted}
+        if watched and watched[0].is_opportunistic and closed:
+            wanted -= {*first, *last}
+        if not wanted:
+            return replace(found, unknown=why) if watched or self._arrivals else found
+        world = Foresight(scheduler, scheduler.live.get, list(scheduler.live.values()), self._now, self._left)
+        world.run(wanted, arrivals.next)
+        begun = {
+            one.container_id: self._start(one, world.ended)
+            for one in reversed(world.started)
+            if one.container_id in wanted
+        }
+        starts = {name: begun[name] for name in (*first, *last) if name in begun}
+        later = sorted((begun[name] for name in arrivals.wanted if name in begun), key=lambda one: one.in_ms)
+        complete = later and arrivals.wanted <= begun.keys()
+        return replace(
+            found,
+            starts=starts,
+            arrivals=(*later[:1], *(later[-1:] if complete else ())),
+            unknown=None if all(name in starts for name in first) and (starts or later) else why,
+        )
 
     def _expected(self, one: Container) -> ExpectedTimes:
         declared = one.spec.duration_hint_ms
@@ -119,10 +137,47 @@ class _Times:
         basis = weakest if weakest.basis else self._began.get(one.container_id, (Expected(), False))[0]
         return Start(max(0, round((one.at - self._now) * 1000)), basis, tuple(outlived))
 
-    def _why_unknown(self, first: Container) -> Unknown:
+    def _why_unknown(self, first: Container | None) -> Unknown:
         for one in self._scheduler.live.values():
             ran, usual = one.ran_seconds(self._now) * 1000, self._expected(one).usual
             if one.running_since is not None and is_beyond(usual, ran):
                 return Unknown(UnknownStart.BEYOND_EXPECTED, one.container_id, round(ran), usual)
-        known = self._expected(first).expected.ms
+        known = first is not None and self._expected(first).expected.ms
         return Unknown(UnknownStart.DURATION_OF_OTHERS if known else UnknownStart.NO_DURATION)
+
+
+class _ArrivingContainers:
+    """The containers that the ResourceManager sends as soon as there is room; none of opportunistic ones while the node
+    is ``closed`` to them. ``wanted``: the first and the last of each kind that the question is about."""
+
+    def __init__(self, scheduler: ContainerScheduler, arrivals: Sequence[Arrivals], *, closed: bool) -> None:
+        self._scheduler, self._arrivals = scheduler, arrivals
+        self._capacity = scheduler.opportunistic_status().queue_capacity
+        #: how many have not arrived, by place
+        self._left = {
+            place: one.number
+            for place, one in enumerate(arrivals)
+            if not (closed and one.execution_type is ExecutionType.OPPORTUNISTIC)
+        }
+        mine = [(place, last) for place, last in self._left.items() if arrivals[place].mine]
+        self.wanted = {f"{place}/{number}" for place, last in mine for number in (1, last)}
+
+    def next(self) -> ContainerScheduled | None:
+        """The next one that arrives now; None if no other has room."""
+        for place, left in self._left.items():
+            one = self._arrivals[place]
+            if left and self._has_room(one):
+                self._left[place] -= 1
+                name = f"{place}/{one.number - left + 1}"
+                given = {"container_id": name, "command": (), "least_vcores": int(one.is_master)}
+                return ContainerScheduled(made_of(ContainerSpec, one, **given))
+        return None
+
+    def _has_room(self, one: Arrivals) -> bool:
+        """Whether the ResourceManager would grant it: guaranteed ones are promised resources, opportunistic ones get
+        free resources or a place in the queue."""
+        scheduler = self._scheduler
+        if one.execution_type is ExecutionType.OPPORTUNISTIC:
+            return scheduler.queue_length < self._capacity or one.resource.fits_in(scheduler.available)
+        held = (other.resource for other in scheduler.live.values() if not other.is_opportunistic)
+        return one.resource.fits_in((scheduler.total - sum(held, Resource())).at_least_zero())

@@ -13,7 +13,7 @@ from executor.causes import Cause, CauseKind
 from executor.core import recovery, victims
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
 from executor.core.devices import shared
-from executor.core.estimates import Node, Running, Waiting, expected_starts, future
+from executor.core.estimates import Running, Waiting, expected_starts
 from executor.core.events import (
     ContainerPauseRequested,
     ContainerRecovered,
@@ -270,8 +270,6 @@ def test_who_waits_for_a_gpu_starts_when_its_holder_ends() -> None:
     line = [Waiting(1.0, of(100, 1, gpus=1), of(100, 1, gpus=1)), Waiting(1.0, of(100, 1), of(100, 1))]
     assert expected_starts(of(1000, 4), running, line) == [60.0, 60.0]
     assert expected_starts(of(1000, 4), [], line)[0] == math.inf
-    node = Node(of(1000, 4), running, [one._replace(tag=name) for one, name in zip(line, "ab", strict=True)])
-    assert [(at, tag) for at, tag, _ in future([node])] == [(0.0, "b"), (60.0, "a")]
 
 
 # -- devices

@@ -19,14 +19,13 @@ from executor.records import ExecutionType
 
 from ...allocation.asks import Ask, admits, could_serve
 from ...explain import explanations
-from ...explain.estimates import Asked, Durations, durations_of
+from ...explain.estimates import Asked, Durations
 from ...explain.reasons import MOST_NAMED, promised
 from ...explain.snapshot import NodeSnapshot, queue_limit
 from ...machine.calls import CallReceived
 from ...records import scheduler_protocol as scheduling
 from ...records.explanation import (
     CONTAINERS,
-    Expected,
     ExplainRequest,
     Explanation,
     Reason,
@@ -35,7 +34,7 @@ from ...records.explanation import (
     unusable,
 )
 from ...records.reports import GONE, ContainerReport, NodeState, YarnApplicationState
-from ...records.tracker_protocol import NodeQuestion
+from ...records.tracker_protocol import Arrivals, NodeQuestion
 from ..context import RMContext
 from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
 from ..inquiries import Answers, Inquiries
@@ -74,18 +73,22 @@ class ExplainService:
         """Explain one id, as soon as the nodes have said why its containers wait. Raises the error of its kind if it
         does not exist.
         """
-        name = request.id
+        name, arrivals = request.id, dict[str, list[Arrivals]]()
         if name.startswith("container_"):
             of = self._rm.container(name)
             nodes = [of.node] if of.id in of.node.containers else []
         elif name.startswith(("application_", "appattempt_")):
             app = self._rm.application(name)
             waiting = (one for one in app.containers() if one.status is not None and not app.ended)
-            nodes = list({one.node.node_id: one.node for one in waiting}.values())
+            arrivals = self._arrivals(app)
+            ids = dict.fromkeys((*(one.node.node_id for one in waiting), *arrivals))
+            nodes = [self._rm.nodes[node_id] for node_id in ids]
         else:
             nodes = [self._rm.node(name)]
         about = "" if name in self._rm.nodes else name
-        questions = {node.node_id: self._question(node, about) for node in nodes}
+        questions = {
+            node.node_id: self._question(node, about, arrivals.get(node.node_id, [])) for node in nodes
+        }
         return self._inquiries.ask(call, questions, lambda answers: self._explained(name, answers))
 
     def _explained(self, name: str, answers: Answers) -> Explanation:
@@ -96,13 +99,14 @@ class ExplainService:
         node = self._snapshot(self._rm.node(name), self._finished(), answers)
         return explanations.explain_node(node, self._rm.now_ms)
 
-    def _question(self, node: RMNode, about: str) -> NodeQuestion:
+    def _question(self, node: RMNode, about: str, arrivals: Sequence[Arrivals]) -> NodeQuestion:
         """Why and when, of the containers of a node: with the running times that the RM expects of them."""
         here = node.containers.values()
-        finished = self._finished(next((one.app for one in here if about in (one.app.id, one.id)), None))
-        durations = Durations(finished, map(container_report, here), self._rm.now_ms)
-        apps = dict.fromkeys(one.app.id for one in here)
-        return NodeQuestion(0, about, durations.of_node(apps, node.node_id))
+        of = next((one.app for one in here if about in (one.app.id, one.id)), self._rm.live.get(about))
+        live = (one for node in self._rm.nodes.values() for one in node.containers.values())
+        durations = Durations(self._finished(of), map(container_report, live), self._rm.now_ms)
+        apps = dict.fromkeys((*(one.app.id for one in here), *(one.application_id for one in arrivals)))
+        return NodeQuestion(0, about, durations.of_node(apps, node.node_id), tuple(arrivals))
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
         """Ended containers that estimates learn from: the latest, and the latest of ``app``."""
@@ -140,8 +144,7 @@ class ExplainService:
         finished = self._finished(app)
         there = [node for node in self._rm.nodes.values() if not _is_gone(node) or node.containers]
         nodes = [self._snapshot(node, finished, answers) for node in there]
-        durations = durations_of(nodes, finished, now_ms)
-        asked = self.asked(attempt, durations, why=True)
+        asked = self.asked(attempt, why=True)
         snapshot = explanations.ApplicationSnapshot(
             app.id,
             app.state.value,
@@ -149,9 +152,7 @@ class ExplainService:
             app.submitted_at_ms,
             [one for here in nodes for one in here.live if one.application_id == app.id],
             nodes,
-            finished,
             asked,
-            self._ahead(app, durations) if asked else [],
             sum(one.number for one in asked) - (attempt.am_ask.outstanding if attempt.am_ask else 0),
             _why_not_begun(app) if app.postponed else _why_no_master(app),
         )
@@ -161,7 +162,7 @@ class ExplainService:
             found, deadline_at_ms=app.context.deadline_at_ms, held_back=held_back, max_running=most
         )
 
-    def asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
+    def asked(self, attempt: RMAppAttempt, *, why: bool) -> list[Asked]:
         """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``why``: with the
         reasons.
         """
@@ -169,31 +170,35 @@ class ExplainService:
         for ask in (*attempt.guaranteed_asks, *attempt.opportunistic_asks):
             key = (ask.shape(), ask.execution_type, ask.request.duration_hint_ms)
             groups.setdefault(key, []).append(ask)
-        found = []
-        for (_, kind, hint), equals in groups.items():
-            ask = equals[0]
-            expected = Expected() if ask is attempt.am_ask else durations.of_task(hint, attempt.app.id)
-            found.append(
-                Asked(
-                    sum(one.outstanding for one in equals),
-                    ask.resource,
-                    kind,
-                    expected,
-                    min(one.waiting_since_ms or one.asked_ms for one in equals),
-                    self._could_serve(attempt, ask),
-                    tuple(self._reasons(attempt, ask)) if why else (),
-                    self._limit(attempt, ask) is not None,
-                    attempt.app.leaf.path,
-                )
+        return [
+            Asked(
+                sum(one.outstanding for one in equals),
+                equals[0].resource,
+                kind,
+                hint_ms,
+                min(one.waiting_since_ms or one.asked_ms for one in equals),
+                self._could_serve(attempt, equals[0]),
+                tuple(self._reasons(attempt, equals[0])) if why else (),
+                self._limit(attempt, equals[0]) is not None,
+                attempt.app.leaf.path,
+                equals[0] is attempt.am_ask,
             )
-        return found
+            for (_, kind, hint_ms), equals in groups.items()
+        ]
 
-    def _ahead(self, app: RMApp, durations: Durations) -> list[Asked]:
-        found: list[Asked] = []
-        for other in self._rm.live.values():
-            if other is app:
-                break
-            found += [one for one in self.asked(other.attempt, durations, why=False) if not one.limited]
+    def _arrivals(self, app: RMApp) -> dict[str, list[Arrivals]]:
+        """What an application has requested, and what goes before it, by the id of the node to which it may go: where
+        several nodes may serve a request, each gets an equal part of it."""
+        found: dict[str, list[Arrivals]] = {}
+        others = [one for one in self._rm.live.values() if one is not app]
+        for other in (*others, app) if app.attempt.outstanding else ():
+            for one in self.asked(other.attempt, why=False):
+                nodes = sorted(one.nodes) if other is app or _goes_before(other, app, one.kind) else ()
+                for place, node_id in enumerate(nodes if not one.limited else ()):
+                    if number := one.number // len(nodes) + (place < one.number % len(nodes)):
+                        facts = other.id, other.context.priority, one.hint_ms, one.is_master, other is app
+                        arrivals = Arrivals(number, one.resource, one.kind, *facts)
+                        found.setdefault(node_id, []).append(arrivals)
         return found
 
     # -- activities ------------------------------------------------------------------------------------------
@@ -324,6 +329,14 @@ class ExplainService:
         holders = [one for one in node.containers.values() if one.is_guaranteed]
         holders.sort(key=lambda one: one.sequence)
         return _promised(ask, node, holders) or [Reason(ReasonKind.NEXT)]
+
+
+def _goes_before(other: RMApp, app: RMApp, kind: ExecutionType) -> bool:
+    """Whether requests of another application are served before those of ``app``: within a queue the priority counts,
+    else, and for opportunistic containers, the submission."""
+    if kind is ExecutionType.OPPORTUNISTIC or other.leaf is not app.leaf:
+        return other.number < app.number
+    return (-other.context.priority, other.number) < (-app.context.priority, app.number)
 
 
 def _why_not_begun(app: RMApp) -> tuple[Reason, ...]:
