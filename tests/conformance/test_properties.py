@@ -30,7 +30,7 @@ from tests.executor.linux.node import Node as HostNode
 from tests.executor.linux.node import a_group, a_node, a_spec, soon
 from yarnopp_cli.cluster.capacity import (
     Machine,
-    Wish,
+    NodeSizeRequest,
     counted_machine,
     plan,
     plan_capacity,
@@ -64,16 +64,18 @@ MACHINE = Machine(16384, 8.0)
 def test_hardware_that_is_not_to_be_detected_has_yarns_constants() -> None:
     host = HostLimits(16.0, 65536 * MIB, 16, 65536 * MIB)
     node = NodeManagerSettings()
-    assert share_host(host, node, HardwareSettings(), Wish()).nodes[0] == Resource(65536 - 2048, 16)
+    assert share_host(host, node, HardwareSettings(), NodeSizeRequest()).nodes[0] == Resource(
+        65536 - 2048, 16
+    )
     fixed = HardwareSettings(detect_capabilities=False)
-    assert share_host(host, node, fixed, Wish()).nodes[0] == Resource(8192, 8)
-    assert share_host(host, node, fixed, Wish(memory_mb=1024)).nodes[0] == Resource(1024, 8)
+    assert share_host(host, node, fixed, NodeSizeRequest()).nodes[0] == Resource(8192, 8)
+    assert share_host(host, node, fixed, NodeSizeRequest(memory_mb=1024)).nodes[0] == Resource(1024, 8)
     assert size_of_node(512, fixed, 8192) == 512
 
 
 def test_threads_of_one_core_count_once_where_logical_processors_are_no_cores() -> None:
     counted = counted_machine(MACHINE, HardwareSettings(count_logical_processors=False), 2.0)
-    assert plan(counted, Wish()).nodes[0].vcores == 4
+    assert plan(counted, NodeSizeRequest()).nodes[0].vcores == 4
     assert any("count as one core" in word for word in counted.because)
     assert counted_machine(MACHINE, HardwareSettings(), 2.0) == MACHINE
     alone = counted_machine(MACHINE, HardwareSettings(count_logical_processors=False), 1.0)
@@ -82,10 +84,12 @@ def test_threads_of_one_core_count_once_where_logical_processors_are_no_cores() 
 
 def test_a_core_makes_as_many_vcores_as_the_multiplier_says() -> None:
     counted = counted_machine(MACHINE, HardwareSettings(pcores_vcores_multiplier=2.5))
-    assert plan(counted, Wish()).nodes == (Resource(16384 - 1638, 20),)
-    assert plan(counted, Wish(vcores=20)).warnings == (), "they are not promised twice"
+    assert plan(counted, NodeSizeRequest()).nodes == (Resource(16384 - 1638, 20),)
+    assert plan(counted, NodeSizeRequest(vcores=20)).warnings == (), "they are not promised twice"
     assert (
-        plan(counted_machine(MACHINE, HardwareSettings(pcores_vcores_multiplier=0.5)), Wish()).nodes[0].vcores
+        plan(counted_machine(MACHINE, HardwareSettings(pcores_vcores_multiplier=0.5)), NodeSizeRequest())
+        .nodes[0]
+        .vcores
         == 4
     )
 
@@ -93,7 +97,7 @@ def test_a_core_makes_as_many_vcores_as_the_multiplier_says() -> None:
 def test_the_share_of_the_cores_and_the_reserve_of_memory() -> None:
     host = HostLimits(8.0, 16384 * MIB, 8, 16384 * MIB)
     settings = NodeManagerSettings(percentage_physical_cpu_limit=50, system_reserved_memory_mb=4096)
-    assert share_host(host, settings, HardwareSettings(), Wish()).nodes[0] == Resource(12288, 4)
+    assert share_host(host, settings, HardwareSettings(), NodeSizeRequest()).nodes[0] == Resource(12288, 4)
 
 
 # -- memory --------------------------------------------------------------------------------------------------
@@ -344,7 +348,7 @@ def test_a_configured_size_is_the_nodes() -> None:
     defines = ["yarn.nodemanager.resource.memory-mb=96", "yarn.nodemanager.resource.cpu-vcores=1"]
     environ = {"HOME": "/nonexistent"}
     configuration = load((), defines, environ=environ, state_dir="/s")
-    assert plan_capacity(configuration, Wish()).nodes == (Resource(96, 1),)
-    assert plan_capacity(configuration, Wish(memory_mb=64)).nodes == (Resource(64, 1),), (
+    assert plan_capacity(configuration, NodeSizeRequest()).nodes == (Resource(96, 1),)
+    assert plan_capacity(configuration, NodeSizeRequest(memory_mb=64)).nodes == (Resource(64, 1),), (
         "an option has precedence"
     )

@@ -1,4 +1,4 @@
-"""Transcripts of the life of a cluster's daemons: what is there, what is wanted, and the steps of each round.
+"""Transcripts of the life of a cluster's daemons: the observed state, the wanted one, and the steps of each round.
 
     there rm nm-45454; plan stay 45454 45455; stored; answers SERVES
     wants up stay
@@ -23,6 +23,8 @@ from yarnopp_cli.machine.life import (
     RM,
     Again,
     Down,
+    NodeSizeRequest,
+    Observation,
     OneRm,
     Plan,
     PlannedNode,
@@ -30,11 +32,9 @@ from yarnopp_cli.machine.life import (
     SomeNodes,
     Step,
     Stop,
-    There,
     Up,
     Verb,
     Wanted,
-    Wish,
     steps,
 )
 from yarnopp_cli.machine.restarts import Watched
@@ -61,7 +61,7 @@ class World:
     """A run directory and its daemons, as far as the steps change them."""
 
     def __init__(self, text: str) -> None:
-        self.there = There("/run/yopp")
+        self.there = Observation("/run/yopp")
         self.ends: set[str] = set()
         self.accepts = True
         for part in text.split(";"):
@@ -128,7 +128,7 @@ def wanted_of(text: str) -> Wanted:
     word, *words = text.split()
     flags = [one for one in words if "=" not in one]
     given = {name: int(value) for name, _, value in (one.partition("=") for one in words if "=" in one)}
-    wish = Wish(given.get("nodes"), given.get("memory"), given.get("vcores"))
+    wish = NodeSizeRequest(given.get("nodes"), given.get("memory"), given.get("vcores"))
     match word:
         case "up":
             return Up(LIFETIMES[flags[0]], wish)

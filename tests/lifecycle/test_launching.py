@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from yarnopp_cli.cluster import launching
-from yarnopp_cli.cluster.launching import Launch, Order, daemon_environment
+from yarnopp_cli.cluster.launching import DaemonSpec, Launch, daemon_environment
 from yarnopp_cli.cluster.processes import ProcessId, end_processes
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.errors import EXIT_CONFIGURATION, EXIT_FAILURE, YoppError
@@ -30,7 +30,7 @@ def run_dir(tmp_path: Path) -> Iterator[RunDir]:
     assert not left
 
 
-def start_daemons(run_dir: RunDir, orders: list[Order], *, timeout: float) -> tuple[ProcessId, ...]:
+def start_daemons(run_dir: RunDir, orders: list[DaemonSpec], *, timeout: float) -> tuple[ProcessId, ...]:
     """Start all, or none."""
     launch = Launch(run_dir, orders, timeout=timeout)
     with launch.undone_on_failure(locked=True):
@@ -39,8 +39,8 @@ def start_daemons(run_dir: RunDir, orders: list[Order], *, timeout: float) -> tu
     return launch.processes
 
 
-def order(run_dir: RunDir, name: str, behaviour: str) -> Order:
-    return Order(name, "tests.lifecycle.fake_daemon", (run_dir.path, name, behaviour))
+def order(run_dir: RunDir, name: str, behaviour: str) -> DaemonSpec:
+    return DaemonSpec(name, "tests.lifecycle.fake_daemon", (run_dir.path, name, behaviour))
 
 
 def seen(run_dir: RunDir, name: str) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def test_only_the_arguments_of_a_daemon_name_it(
 def test_only_the_last_start_is_quoted_from_a_log(run_dir: RunDir) -> None:
     Path(run_dir.log_file("rm")).write_text("words of another life\n")
     with pytest.raises(YoppError) as refused:
-        start_daemons(run_dir, [Order("rm", "tests.lifecycle.no_such_module", ())], timeout=20)
+        start_daemons(run_dir, [DaemonSpec("rm", "tests.lifecycle.no_such_module", ())], timeout=20)
     assert "No module named" in refused.value.because
     assert "another life" not in refused.value.because
     assert refused.value.hint == f"its log is {run_dir.log_file('rm')}"

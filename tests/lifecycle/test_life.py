@@ -1,4 +1,4 @@
-"""The steps from the daemons that are there to those that are wanted (``machine/life.py``)."""
+"""The steps from the observed daemons to the wanted ones (``machine/life.py``)."""
 
 from __future__ import annotations
 

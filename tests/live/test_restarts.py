@@ -155,7 +155,7 @@ run_dir, finish, begin, spawn = RunDir.of(sys.argv[1]), Launch.finish, Launch.be
 known = Path(run_dir.path, "{NM}.log").stat().st_size
 
 def node_first(launch):
-    launch._orders = launch._orders[::-1]
+    launch._specs = launch._specs[::-1]
     begin(launch)
 
 def until(condition, what):

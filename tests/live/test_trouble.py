@@ -62,7 +62,7 @@ def test_daemons_that_were_stopped_hear_what_was_sent_before_they_judge(
 
 STARTER = """
 import sys
-from yarnopp_cli.cluster.launching import Launch, daemon_order
+from yarnopp_cli.cluster.launching import Launch, daemon_spec
 from yarnopp_cli.machine.life import Plan, PlannedNode
 from yarnopp_cli.cluster.rundir import RunDir
 run_dir = RunDir.of(sys.argv[1])
@@ -70,7 +70,7 @@ with run_dir.lock():
     print("starts", flush=True)
     sys.stdin.readline()
     plan = Plan((PlannedNode(45454, 1024, 2),))
-    launch = Launch(run_dir, [daemon_order(run_dir, "nm-45454", plan)], timeout=30)
+    launch = Launch(run_dir, [daemon_spec(run_dir, "nm-45454", plan)], timeout=30)
     launch.begin()
     launch.finish()
 """

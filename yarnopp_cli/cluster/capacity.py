@@ -11,7 +11,7 @@ from executor.records import Resource
 
 from ..allocation.host_capacity import HostCapacity
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
-from ..machine.life import Wish as Wish
+from ..machine.life import NodeSizeRequest as NodeSizeRequest
 from ..records.admin_protocol import SMALLEST_NODE_MB
 from ..settings.declarations import HardwareSettings, NodeManagerSettings
 from ..views.text import number_of
@@ -71,7 +71,7 @@ def promised_of(machine: Machine, reserved_memory_mb: int = -1, cpu_percentage: 
 
 def plan(
     machine: Machine,
-    wish: Wish,
+    wish: NodeSizeRequest,
     *,
     reserved_memory_mb: int = -1,
     cpu_percentage: int = 100,
@@ -110,7 +110,7 @@ def plan(
     return CapacityPlan(shared, host.warnings(sum(shared, Resource(taken.memory, taken.vcores))))
 
 
-def _vcores(wish: Wish, nodes: int, host: HostCapacity, taken: int) -> tuple[int, ...]:
+def _vcores(wish: NodeSizeRequest, nodes: int, host: HostCapacity, taken: int) -> tuple[int, ...]:
     """Vcores of each node: as requested, or the cores divided evenly, with the remainder for the
     first nodes."""
     if wish.vcores is not None:
@@ -127,7 +127,7 @@ def _vcores(wish: Wish, nodes: int, host: HostCapacity, taken: int) -> tuple[int
     return tuple(each + 1 if index < more else each for index in range(nodes))
 
 
-def _memory(wish: Wish, nodes: int, host: HostCapacity, taken: int) -> int:
+def _memory(wish: NodeSizeRequest, nodes: int, host: HostCapacity, taken: int) -> int:
     """Memory of each node, in MB."""
     largest = max(0, (host.memory_mb - host.reserve_mb - taken) // nodes)
     if wish.memory_mb is None:
@@ -188,7 +188,7 @@ def share_host(
     host: HostLimits,
     node: NodeManagerSettings,
     hardware: HardwareSettings,
-    wish: Wish,
+    wish: NodeSizeRequest,
     *,
     taken: Resource = Resource(),
 ) -> CapacityPlan:
@@ -201,7 +201,7 @@ def share_host(
         vcores = size_of_node(node.vcores, hardware, UNDETECTED_VCORES)
     return plan(
         _counted(host, hardware),
-        Wish(wish.nodes, memory, vcores, configured=wish.memory_mb is None and memory is not None),
+        NodeSizeRequest(wish.nodes, memory, vcores, configured=wish.memory_mb is None and memory is not None),
         reserved_memory_mb=node.system_reserved_memory_mb,
         cpu_percentage=node.percentage_physical_cpu_limit,
         taken=taken,
@@ -216,7 +216,9 @@ def _counted(host: HostLimits, hardware: HardwareSettings) -> Machine:
     )
 
 
-def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource = Resource()) -> CapacityPlan:
+def plan_capacity(
+    configuration: Configuration, wish: NodeSizeRequest, *, taken: Resource = Resource()
+) -> CapacityPlan:
     """The sizes of the nodes on this machine; ``taken`` is what other nodes have already been promised."""
     from executor.linux.watching.host import host_limits
 

@@ -47,7 +47,7 @@ _outliving: list[subprocess.Popen[bytes]] = []
 is dropped."""
 
 
-class Order(Record):
+class DaemonSpec(Record):
     """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module, and
     the module's arguments."""
 
@@ -66,19 +66,13 @@ class _Starting:
         self.name = name
         self.process = process
         self.identity = ProcessId.of(process.pid)
-        self.pipe = pipe
+        self.pipe = open(pipe, "rb", buffering=0)  # noqa: SIM115  until it reports, or is taken back
         self.log_path = log_path
         self.log_from = log_from
         self.answer = bytearray()
 
-    def close(self) -> None:
-        """Close the pipe, which is then -1."""
-        if self.pipe >= 0:
-            os.close(self.pipe)
-            self.pipe = -1
 
-
-def daemon_order(run_dir: RunDir, name: str, plan: Plan, *more: str) -> Order:
+def daemon_spec(run_dir: RunDir, name: str, plan: Plan, *more: str) -> DaemonSpec:
     """The RM of a run directory, or a node of the plan, with ``more`` arguments."""
     arguments: tuple[str, ...] = ("resourcemanager", "--run-dir", run_dir.path)
     for node in plan.nodes:
@@ -87,13 +81,13 @@ def daemon_order(run_dir: RunDir, name: str, plan: Plan, *more: str) -> Order:
             arguments = ("nodemanager", "--run-dir", run_dir.path)
             arguments += tuple(word for key, size in sizes.items() for word in (f"--{key}", str(size)))
             arguments += ("--gpus", ",".join(node.gpus)) if node.gpus else ()
-    return Order(name, DAEMONS, (*arguments, "--lifetime", plan.lifetime, *more))
+    return DaemonSpec(name, DAEMONS, (*arguments, "--lifetime", plan.lifetime, *more))
 
 
-def command_line(order: Order) -> list[str]:
+def command_line(spec: DaemonSpec) -> list[str]:
     """The command that starts the daemon: this interpreter, with ``-P`` so that no module is imported from
     the current directory."""
-    return [sys.executable, "-P", "-m", order.module, *order.arguments]
+    return [sys.executable, "-P", "-m", spec.module, *spec.arguments]
 
 
 def daemon_of(pid: int, run_dir: RunDir) -> str:
@@ -132,14 +126,14 @@ class Launch:
     def __init__(
         self,
         run_dir: RunDir,
-        orders: Sequence[Order],
+        specs: Sequence[DaemonSpec],
         *,
         timeout: float,
         undo: Callable[[], object] = lambda: None,
         grace: float = END_GRACE_SECONDS,
     ) -> None:
         self._run_dir = run_dir
-        self._orders = orders
+        self._specs = specs
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
         self._undo = undo
@@ -154,9 +148,9 @@ class Launch:
     def begin(self) -> None:
         """Start all; returns when each holds its pid file or has reported. Raises YoppError if one cannot be
         started."""
-        for order in self._orders:
+        for spec in self._specs:
             with _signals_held():
-                self._starting.append(_spawn(self._run_dir, order))
+                self._starting.append(_spawn(self._run_dir, spec))
         for one in self._starting:
             poller = select.poll()
             poller.register(one.pipe, select.POLLIN)
@@ -168,9 +162,9 @@ class Launch:
         """Wait until the daemon ``name`` serves, or all of them. Raises YoppError with the reason of the first that
         fails."""
         for one in self._starting:
-            if one.pipe >= 0 and name in ("", one.name):
+            if not one.pipe.closed and name in ("", one.name):
                 _await_answer(self._run_dir, one, self._deadline, self._timeout)
-                one.close()
+                one.pipe.close()
         if not name:
             for one in self._starting:
                 one.process.returncode = 0  # this process does not wait for the daemon any more
@@ -179,11 +173,11 @@ class Launch:
     def take_back(self) -> None:
         """End the daemons, and remove their files. Call it under the lock."""
         # One that served and died may have been restarted.
-        again = [self._run_dir.daemon(one.name) for one in self._starting if one.pipe < 0]
+        again = [self._run_dir.daemon(one.name) for one in self._starting if one.pipe.closed]
         restarted = [daemon.process for daemon in again if daemon is not None]
         end_processes([*dict.fromkeys((*self.processes, *restarted))], grace=self._grace, force=True)
         for one in self._starting:
-            one.close()
+            one.pipe.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 one.process.wait(timeout=0.1)
         self._run_dir.remove_stale_files()
@@ -226,8 +220,8 @@ def _signals_held() -> Iterator[None]:
             signal.raise_signal(received)
 
 
-def _spawn(run_dir: RunDir, order: Order) -> _Starting:
-    log_path = run_dir.log_file(order.name)
+def _spawn(run_dir: RunDir, spec: DaemonSpec) -> _Starting:
+    log_path = run_dir.log_file(spec.name)
     readable, writable = os.pipe()
     try:
         log = os.open(log_path, _LOG, 0o600)
@@ -235,7 +229,7 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
         try:
             log_from = os.fstat(log).st_size
             process = subprocess.Popen(
-                [*command_line(order), "--ready-fd", str(writable)],
+                [*command_line(spec), "--ready-fd", str(writable)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -249,13 +243,13 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
     except OSError as error:
         os.close(readable)
         raise YoppError(
-            f"cannot start {order.name}",
+            f"cannot start {spec.name}",
             because=reason_of(error) + (f" ({error.filename})" if error.filename else ""),
             hint="`yopp doctor` checks what this host allows",
         ) from error
     finally:
         os.close(writable)
-    return _Starting(order.name, process, readable, log_path, log_from)
+    return _Starting(spec.name, process, readable, log_path, log_from)
 
 
 def _await_answer(run_dir: RunDir, one: _Starting, deadline: float, timeout: float) -> None:
@@ -271,7 +265,7 @@ def _await_answer(run_dir: RunDir, one: _Starting, deadline: float, timeout: flo
                 break
             alone = 0 if may_get_rm(run_dir) else alone + 1
             continue
-        data = os.read(one.pipe, 4096)
+        data = one.pipe.read(4096)
         one.answer += data
         if one.answer.startswith(READY):
             return

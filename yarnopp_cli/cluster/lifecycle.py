@@ -22,38 +22,25 @@ from executor.records import Resource
 
 from ..errors import ConnectionFailedError, ShuttingDownError, StoppedDaemonError, YoppError
 from ..machine import life
-from ..machine.life import RM, START_SECONDS, PlannedNode, RmAnswer, Step, Verb, Wish
+from ..machine.life import RM, START_SECONDS, NodeSizeRequest, PlannedNode, RmAnswer, Step, Verb
 from ..records import client_protocol as protocol
 from ..records.methods import Request, ResponseT
 from ..records.reports import ON_DEMAND, STAY
 from ..rpc.blocking import Connection
+from . import state
 from .launching import (
     END_GRACE_SECONDS,
     WATCHED,
     Launch,
-    Order,
     command_line,
     daemon_environment,
     daemon_of,
-    daemon_order,
+    daemon_spec,
 )
 from .notifying import SOCKET, is_managed
 from .obstacles import await_files, clear_obstacles
 from .processes import END_NODE, ProcessId, end_processes, wait_for_end
 from .rundir import NODES, SITE, Daemon, RunDir
-from .state import (
-    as_started,
-    count_a_try,
-    forget_cluster,
-    forget_watched,
-    free_ports,
-    has_died,
-    read_plan,
-    read_watched,
-    running_configuration,
-    watched_names,
-    write_plan,
-)
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -80,7 +67,7 @@ def ensure_cluster(
     run_dir: RunDir,
     *,
     lifetime: str,
-    wish: Wish = Wish(),
+    wish: NodeSizeRequest = NodeSizeRequest(),
     timeout: float = START_SECONDS,
     supervised: bool = False,
     end_lost: bool | None = None,
@@ -128,12 +115,12 @@ def become(
     run_dir: RunDir, wanted: life.OneRm | life.SomeNodes, configuration: Configuration, *, announce: bool
 ) -> NoReturn:
     """Become the RM or an NM, in the foreground; with ``announce`` it prints JSON when it serves. Does not return."""
-    becomes = _Command(run_dir, wanted, START_SECONDS, configuration).start().becomes
-    assert becomes is not None  # life.steps has refused any other case
+    begun = _Command(run_dir, wanted, START_SECONDS, configuration).start().begun
     environment = daemon_environment(os.environ)
     if is_managed():  # a service manager expects messages from this very process
         environment[SOCKET] = os.environ[SOCKET]
-    command = [*command_line(becomes), "--log-to-stderr", *(["--announce"] if announce else [])]
+    spec = daemon_spec(run_dir, begun.names[0], begun.plan)
+    command = [*command_line(spec), "--log-to-stderr", *(["--announce"] if announce else [])]
     os.execve(command[0], command, environment)
 
 
@@ -182,7 +169,7 @@ def start_again(
     """
     command = _Command(run_dir, life.Again(name, by, unwatched), timeout)
     # The lock file is created with the directory: a directory that was removed must not be created again.
-    if os.path.exists(run_dir.lock_file) and has_died(run_dir, name) is not None:
+    if os.path.exists(run_dir.lock_file) and state.has_died(run_dir, name) is not None:
         clear_obstacles(run_dir)
         command.run()
     return command.tries
@@ -207,8 +194,8 @@ def restart_for_daemon(path: str, name: str, by: str, files: str, unwatched: str
 
 
 class _Command:
-    """One command: it looks, asks for the steps, and performs them. ``timeout`` bounds a start, and the wait for the
-    lock. ``processes`` are the daemons that were seen, by name."""
+    """One command: it observes the run directory, asks for the steps, and performs them. ``timeout`` bounds a start,
+    and the wait for the lock. ``processes`` are those of the observed daemons, by name."""
 
     def __init__(
         self,
@@ -222,11 +209,10 @@ class _Command:
     ) -> None:
         self.run_dir = run_dir
         self.wanted = wanted
-        self.there = life.There(run_dir.path)
+        self.there = life.Observation(run_dir.path)
         self.begun = Step(Verb.START)
         self.processes: dict[str, ProcessId] = {}
         self.launch: Launch | None = None
-        self.becomes: Order | None = None
         self.warnings: list[str] = []
         self.cleared: Cleared | None = None
         self.tries = 0
@@ -280,22 +266,22 @@ class _Command:
         daemons = self._daemons()
         self.processes |= {one.name: one.process for one in daemons}
         running = {one.name: one.process.pid for one in daemons}
-        there = replace(self.there, running=running, watched=watched_names(run_dir))
+        there = replace(self.there, running=running, watched=state.watched_names(run_dir))
         if not isinstance(wanted, life.Down | life.Stop):
-            there = replace(there, plan=read_plan(run_dir), is_stored=os.path.exists(run_dir.site_file))
+            there = replace(there, plan=state.read_plan(run_dir), is_stored=os.path.exists(run_dir.site_file))
         if isinstance(wanted, life.Again):
-            died = has_died(run_dir, wanted.name)
-            watched = tuple(name for name in there.watched if read_watched(run_dir, name) is not None)
+            died = state.has_died(run_dir, wanted.name)
+            watched = tuple(name for name in there.watched if state.read_watched(run_dir, name) is not None)
             there = replace(there, watched=watched, died={} if died is None else {wanted.name: died})
         if self._configuration is not None:
-            self._stored = self._stored or running_configuration(run_dir)
+            self._stored = self._stored or state.running_configuration(run_dir)
             changes = () if self._stored is None else self._configuration.differences(self._stored)
             there = replace(there, is_stored=self._stored is not None, is_changed=bool(changes))
         if isinstance(wanted, life.Up):
             there = self._look_for_all(there, wanted)
         self.there = there
 
-    def _look_for_all(self, there: life.There, up: life.Up) -> life.There:
+    def _look_for_all(self, there: life.Observation, up: life.Up) -> life.Observation:
         is_late = time.monotonic() >= self._deadline
         rm, why = self._answer() if RM in there.running else (RmAnswer.NONE, "")
         found: list[str] = []
@@ -359,7 +345,7 @@ class _Command:
             case Verb.START | Verb.BECOME:
                 self._start(step)
             case Verb.FORGET:
-                forget_watched(self.run_dir, *step.names)
+                state.forget_watched(self.run_dir, *step.names)
             case Verb.ASK if isinstance(wanted, life.Down):
                 self.there = replace(self.there, rm=self._ask_to_end(wanted))
             case Verb.END_NODES:
@@ -388,7 +374,7 @@ class _Command:
         shared = plan_capacity(configuration, self.wanted.wish, taken=taken)
         self.warnings += shared.warnings
         taken_names = {*step.names, *(node.name for node in others)}
-        ports = (step.port,) if step.port is not None else free_ports(taken_names)
+        ports = (step.port,) if step.port is not None else state.free_ports(taken_names)
         nodes = tuple(
             PlannedNode(port, one.memory, one.vcores) for port, one in zip(ports, shared.nodes, strict=False)
         )
@@ -407,13 +393,12 @@ class _Command:
         run_dir, again = self.run_dir, isinstance(self.wanted, life.Again)
         run_dir.remove_stale_files()
         files = {name: run_dir.read(name) for name in (SITE, NODES)} if step.is_new else {}
-        orders = [daemon_order(run_dir, name, step.plan, *self._arguments(step, name)) for name in step.names]
-        if step.verb is Verb.BECOME:
-            self.becomes, orders = orders[0], []
+        names = step.names if step.verb is Verb.START else ()
+        specs = [daemon_spec(run_dir, name, step.plan, *self._arguments(name)) for name in names]
         self.begun = step
         self.launch = Launch(
             run_dir,
-            orders,
+            specs,
             timeout=self._left(),
             undo=lambda: self._restore(step, files),
             grace=0.0 if again else END_GRACE_SECONDS,
@@ -422,8 +407,8 @@ class _Command:
             if step.is_new or not self.there.is_stored:
                 run_dir.write(SITE, self._configured(step).to_json())
             if step.plan != self.there.plan:
-                write_plan(run_dir, step.plan)
-            if orders and isinstance(self.wanted, life.Up) and os.path.exists(_V2):
+                state.write_plan(run_dir, step.plan)
+            if specs and isinstance(self.wanted, life.Up) and os.path.exists(_V2):
                 # Daemons that are started in the cgroup of this process can delegate controllers if it is in a leaf.
                 from executor.linux.cgroups.discovery import enter_leaf
                 from executor.settings import ExecutorSettings
@@ -433,11 +418,11 @@ class _Command:
             if not again:
                 self.launch.finish(RM)
 
-    def _arguments(self, step: Step, name: str) -> tuple[str, ...]:
+    def _arguments(self, name: str) -> tuple[str, ...]:
         """The arguments of a daemon about its restarts by others."""
         if not isinstance(self.wanted, life.Again):
-            return () if step.verb is Verb.BECOME or (self._supervised and name == RM) else (WATCHED,)
-        died = count_a_try(self.run_dir, name, self.there.died[name])
+            return () if self._supervised and name == RM else (WATCHED,)
+        died = state.count_a_try(self.run_dir, name, self.there.died[name])
         self.tries = died.tries
         return WATCHED, "--restarted-by", self.wanted.by, "--died", str(died.pid), "--tries", str(died.tries)
 
@@ -448,12 +433,12 @@ class _Command:
         with contextlib.suppress(YoppError):  # the disk is full: the reason of the failure is told
             if not step.is_new:
                 new = set(step.plan.nodes) - set(before.nodes)
-                if new and (plan := read_plan(run_dir)) is not None:
+                if new and (plan := state.read_plan(run_dir)) is not None:
                     nodes = tuple(node for node in plan.nodes if node not in new)
-                    write_plan(run_dir, life.Plan(nodes, plan.lifetime))
+                    state.write_plan(run_dir, life.Plan(nodes, plan.lifetime))
             elif not run_dir.daemons():
                 is_planned = os.path.exists(run_dir.nodes_file)
-                forget_cluster(run_dir)
+                state.forget_cluster(run_dir)
                 for name, text in files.items() if is_planned else ():
                     if text is not None:
                         run_dir.write(name, text)
@@ -484,17 +469,17 @@ class _Command:
     def _clean(self, down: life.Down) -> None:
         from . import cleanup
 
-        run_dir, started, cleared = self.run_dir, as_started(self.run_dir), cleanup.Cleared()
+        run_dir, started, cleared = self.run_dir, state.as_started(self.run_dir), cleanup.Cleared()
         if not down.keep_containers:
-            where = cleanup.places(run_dir, running_configuration(run_dir))
+            where = cleanup.places(run_dir, state.running_configuration(run_dir))
             # Not all: what clients have handed over belongs to applications.
             ports = frozenset(cleanup.known_ports(run_dir, where)) if down.keep_applications else None
             cleared = cleanup.clear(run_dir, where, ports=ports)
             if not down.keep_applications:
                 started.forget_rm_state()
-        forget_watched(run_dir)
+        state.forget_watched(run_dir)
         if not down.keep_applications:
-            forget_cluster(run_dir, keep_plan=down.keep_containers)
+            state.forget_cluster(run_dir, keep_plan=down.keep_containers)
         kept = run_dir.stale_files()
         if not (down.keep_containers or down.keep_applications):
             kept += tuple(filter(os.path.lexists, (run_dir.site_file, started.rm_state_file)))

@@ -387,9 +387,9 @@ def _size(asked: Resource, host: HostLimits, configuration: Configuration) -> Re
     machine has."""
     if min(asked.memory, asked.vcores) > 0:
         return asked
-    from ..cluster.capacity import Wish, share_host  # usually the arguments have the size
+    from ..cluster.capacity import NodeSizeRequest, share_host  # usually the arguments have the size
 
-    wish = Wish(
+    wish = NodeSizeRequest(
         memory_mb=asked.memory if asked.memory > 0 else None,
         vcores=asked.vcores if asked.vcores > 0 else None,
     )

@@ -1,7 +1,8 @@
-"""One life of the daemons of a cluster: the steps from what is there to what is wanted. Pure.
+"""One life of the daemons of a cluster: the steps from the observed state to the wanted one. Pure.
 
-A command looks at the run directory (``There``), and performs in order the ``steps`` to what it wants. Steps that end
-with LOOK are a beginning: what follows depends on their outcome, so the command looks again and asks again.
+A command observes the run directory (``Observation``), and performs the ``steps`` to the wanted state in order. Steps
+that end with LOOK are only the first ones: the next steps depend on their outcome, so the command observes the run
+directory again, and asks again.
 
 Decisions: restarts.
 """
@@ -56,7 +57,7 @@ class Plan(Record):
     lifetime: str = STAY
 
 
-class Wish(Record):
+class NodeSizeRequest(Record):
     """The requested nodes; None leaves the choice to yopp. Sizes are per node.
 
     ``configured`` means that the sizes come from the configuration and not from the command line.
@@ -68,7 +69,7 @@ class Wish(Record):
     configured: bool = False
 
 
-# -- what is wanted ------------------------------------------------------------------------------------
+# -- the wanted states ---------------------------------------------------------------------------------
 
 
 class Up(Record):
@@ -76,7 +77,7 @@ class Up(Record):
     one that runs with other settings."""
 
     lifetime: str
-    wish: Wish = Wish()
+    wish: NodeSizeRequest = NodeSizeRequest()
 
 
 class OneRm(Record):
@@ -90,7 +91,7 @@ class SomeNodes(Record):
     the process of the command becomes the first of them."""
 
     port: int | None = None
-    wish: Wish = Wish()
+    wish: NodeSizeRequest = NodeSizeRequest()
     foreground: bool = False
 
 
@@ -103,7 +104,7 @@ class Again(Record):
 
 
 class Down(Record):
-    """The end of the cluster and of what is left of it. The RM and the nodes have ``timeout`` seconds.
+    """The end of the cluster, with its files and the containers of dead nodes. The daemons have ``timeout`` seconds.
 
     With ``keep_containers`` the containers keep running, and the next ``up`` starts the same nodes, which recover them
     (and end those of applications that the new RM does not know: all of them, unless the RM stores its state). With
@@ -122,34 +123,32 @@ class Stop(Record):
     timeout: float = STOP_SECONDS
 
 
-# -- what is there -------------------------------------------------------------------------------------
+# -- the observed state --------------------------------------------------------------------------------
 
 
 class RmAnswer(enum.StrEnum):
-    """What an RM that runs has answered."""
+    """The answer of a running RM."""
 
-    NONE = "NONE"  # it was not asked, or none runs
+    NONE = "NONE"  # the RM was not asked, or none runs
     SERVES = "SERVES"
-    ENDS = "ENDS"  # it shuts the cluster down
-    SILENT = "SILENT"  # it cannot be reached, or refuses to shut down
+    ENDS = "ENDS"  # the RM shuts the cluster down
+    SILENT = "SILENT"  # the RM cannot be reached, or refuses to shut down
 
 
-class There(Record):
-    """What a command sees under the lock of the run directory ``place``."""
+class Observation(Record):
+    """The facts that a command observes under the lock of the run directory ``place``."""
 
     place: str = ""
     is_lost: bool = False  # the directory is gone or refused: its files are not used
-    running: Mapping[str, int] = field(
-        default_factory=dict
-    )  # the pids of the daemons that hold their pid files
+    running: Mapping[str, int] = field(default_factory=dict)  # pids of daemons that hold their pid files
     rm: RmAnswer = RmAnswer.NONE
     why: str = ""  # the reason of a SILENT RM
     plan: Plan | None = None
     watched: tuple[str, ...] = ()  # the daemons that are restarted if they die
-    died: Mapping[str, Watched] = field(default_factory=dict)  # those of them that have died
+    died: Mapping[str, Watched] = field(default_factory=dict)  # the watched daemons that have died
     is_stored: bool = False  # the configuration of the cluster can be read
-    is_changed: bool = False  # the command sets something else
-    differences: tuple[str, ...] = ()  # what it sets otherwise for daemons, as sentences
+    is_changed: bool = False  # the command sets other values than the stored ones
+    differences: tuple[str, ...] = ()  # the values of daemons among them, as sentences
     outlived: bool = False  # nodes of the plan have left records of containers
     sized: tuple[PlannedNode, ...] | None = None  # new nodes, once a SIZE step has found them
     expired: tuple[Step, ...] = ()  # the WAIT steps after which a daemon still ran
@@ -164,10 +163,8 @@ class Verb(enum.StrEnum):
 
     LOOK = "look"  # look again, and ask for the next steps
     WAIT = "wait"  # for the end of these daemons, at most `seconds`
-    SIZE = (
-        "size"  # find ports (`port`, if given), sizes and GPUs of new nodes beside `plan` and these daemons
-    )
-    CLEAR = "clear"  # end and remove what nodes other than these have left
+    SIZE = "size"  # find ports (or take `port`), sizes and GPUs of new nodes beside `plan` and these daemons
+    CLEAR = "clear"  # end the containers and remove the files of all other nodes, which have ended
     STAY = "stay"  # tell the RM that the cluster stays
     START = "start"  # write the files and start these daemons; if one fails, end them and restore the files
     BECOME = "become"  # write the files, and replace this process by this daemon
@@ -175,7 +172,7 @@ class Verb(enum.StrEnum):
     ASK = "ask"  # ask the RM to shut the cluster down
     END_NODES = "end-nodes"  # ask the nodes to end with their containers
     END = "end"  # SIGTERM; with force SIGKILL after `seconds`
-    CLEAN = "clean"  # remove what ended daemons have left, as far as the command keeps nothing
+    CLEAN = "clean"  # end the containers and remove the files of ended daemons, unless the command keeps them
 
 
 class Step(Record):
@@ -195,8 +192,8 @@ Steps = tuple[Step, ...]
 Wanted = Up | OneRm | SomeNodes | Again | Down | Stop
 
 
-def steps(there: There, wanted: Wanted) -> Steps:
-    """The next steps to what is wanted. Raises YoppError for what is refused."""
+def steps(there: Observation, wanted: Wanted) -> Steps:
+    """The next steps to the wanted state. Raises YoppError if that is refused."""
     match wanted:
         case Up():
             return _up(there, wanted)
@@ -213,7 +210,7 @@ def steps(there: There, wanted: Wanted) -> Steps:
             return (forget, end) if wanted.name in there.running else (forget,)
 
 
-def _up(there: There, up: Up) -> Steps:
+def _up(there: Observation, up: Up) -> Steps:
     before = _waits(there)
     if before:
         return before
@@ -240,9 +237,9 @@ def _up(there: There, up: Up) -> Steps:
     )
 
 
-def _waits(there: There) -> Steps:
-    """The steps while daemons end or do not answer; none where it is known what goes on. Raises YoppError for an RM
-    that does not answer."""
+def _waits(there: Observation) -> Steps:
+    """The steps while daemons end, or while the RM does not answer; none otherwise. Raises YoppError for an RM that has
+    had its time."""
     match there.rm:
         case RmAnswer.ENDS:
             wait = Step(Verb.WAIT, (RM,), ENDING_SECONDS)
@@ -274,7 +271,7 @@ def _refuse_differences(found: Sequence[str]) -> None:
         )
 
 
-def size_differences(nodes: Sequence[PlannedNode], wish: Wish) -> list[str]:
+def size_differences(nodes: Sequence[PlannedNode], wish: NodeSizeRequest) -> list[str]:
     """The differences between the running nodes and the requested ones, as sentences."""
     asked = (
         ("nodes", wish.nodes, [len(nodes)]),
@@ -288,16 +285,16 @@ def size_differences(nodes: Sequence[PlannedNode], wish: Wish) -> list[str]:
     ]
 
 
-def _plan_that_goes_on(there: There) -> tuple[Plan, bool]:
-    """The plan to which one daemon is added, and whether the cluster is new. What is left of a job's cluster that has
-    ended does not count; a cluster that stays keeps its configuration, unless the command sets something else."""
+def _plan_that_goes_on(there: Observation) -> tuple[Plan, bool]:
+    """The plan to which a command adds daemons, and whether the cluster is new. The files of a job's cluster that has
+    ended do not count; a cluster that stays keeps its configuration, unless the command sets other values."""
     runs, plan = bool(there.running), there.plan
     stays = plan is not None and plan.lifetime == STAY
     is_new = not (runs or (stays and there.is_stored and not there.is_changed))
     return (plan if plan is not None and (runs or stays) else Plan()), is_new
 
 
-def _one_rm(there: There, wanted: OneRm) -> Steps:
+def _one_rm(there: Observation, wanted: OneRm) -> Steps:
     if wanted.foreground:
         _refuse_running(there, RM)
     elif RM in there.running:
@@ -307,7 +304,7 @@ def _one_rm(there: There, wanted: OneRm) -> Steps:
     return (Step(verb, (RM,), plan=Plan(plan.nodes, STAY), is_new=is_new),)
 
 
-def _some_nodes(there: There, wanted: SomeNodes) -> Steps:
+def _some_nodes(there: Observation, wanted: SomeNodes) -> Steps:
     if RM not in there.running and not wanted.foreground:  # a node is ready only after it has registered
         raise ConnectionFailedError(
             "the ResourceManager is not running",
@@ -332,10 +329,10 @@ def _some_nodes(there: There, wanted: SomeNodes) -> Steps:
     return (Step(verb, names, plan=Plan(nodes, plan.lifetime), is_new=is_new),)
 
 
-def _planned(there: There, plan: Plan, wanted: SomeNodes) -> tuple[PlannedNode, ...] | None:
+def _planned(there: Observation, plan: Plan, wanted: SomeNodes) -> tuple[PlannedNode, ...] | None:
     """The planned nodes to start, which do not run; None for a new one: a size or an unknown port is given, or nothing
     is planned. Raises YoppError for a planned node of another size."""
-    port, sized = wanted.port, wanted.wish != Wish()
+    port, sized = wanted.port, wanted.wish != NodeSizeRequest()
     if f"nm-{port}" in there.running:
         return ()
     kept = [node for node in plan.nodes if port in (None, node.port)]
@@ -351,7 +348,7 @@ def _planned(there: There, plan: Plan, wanted: SomeNodes) -> tuple[PlannedNode, 
     return None
 
 
-def _refuse_running(there: There, name: str) -> None:
+def _refuse_running(there: Observation, name: str) -> None:
     if (pid := there.running.get(name)) is not None:
         raise YoppError(
             f"{name} is already running",
@@ -360,7 +357,7 @@ def _refuse_running(there: There, name: str) -> None:
         )
 
 
-def _again(there: There, wanted: Again) -> Steps:
+def _again(there: Observation, wanted: Again) -> Steps:
     asks = wanted.by in (there.running if wanted.unwatched else there.watched)  # and has not been stopped
     plan = there.plan
     if wanted.name not in there.died or not asks or plan is None or not there.is_stored:
@@ -370,7 +367,7 @@ def _again(there: There, wanted: Again) -> Steps:
     return (Step(Verb.START, (wanted.name,), plan=plan),)
 
 
-def _down(there: There, down: Down) -> Steps:
+def _down(there: Observation, down: Down) -> Steps:
     # First, so that nothing is restarted meanwhile.
     begin: Steps = (Step(Verb.FORGET),) if there.rm is RmAnswer.NONE and not there.is_lost else ()
     if down.keep_applications or there.is_lost:

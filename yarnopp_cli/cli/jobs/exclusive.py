@@ -75,8 +75,8 @@ def _rounded(total: Resource, step_mb: int) -> Resource:
 
 def _size_in_own_cluster(session: Session) -> Resource:
     """All resources of a node of the cluster that the job would start for itself. Raises YoppError."""
-    from ...cluster.capacity import Wish, plan_capacity
+    from ...cluster.capacity import NodeSizeRequest, plan_capacity
     from ...settings.declarations import ResourceManagerSettings
 
-    (node,) = plan_capacity(session.configuration, Wish()).nodes
+    (node,) = plan_capacity(session.configuration, NodeSizeRequest()).nodes
     return _rounded(node, session.configuration.settings(ResourceManagerSettings).minimum_allocation_mb)

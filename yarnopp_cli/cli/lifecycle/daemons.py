@@ -5,7 +5,7 @@ from __future__ import annotations
 from executor.hints import TYPE_CHECKING, Any
 
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
-from ...machine.life import START_SECONDS, STOP_SECONDS, OneRm, Plan, SomeNodes, Stop, Wish
+from ...machine.life import START_SECONDS, STOP_SECONDS, NodeSizeRequest, OneRm, Plan, SomeNodes, Stop
 from ...records.reports import DRAINED, GONE
 from ...views.text import vcores as vcores_text
 from ..frame.command import Needs, command
@@ -121,7 +121,7 @@ def start_nm(
     """
     from ...cluster.state import read_plan
 
-    started = _start(session, SomeNodes(port_of(node), Wish(None, memory, vcores)), timeout)
+    started = _start(session, SomeNodes(port_of(node), NodeSizeRequest(None, memory, vcores)), timeout)
     for one in (read_plan(session.run_dir) or Plan()).nodes:
         if one.name in started:
             session.printer.note(f"{one.name} started: {vcores_text(one.vcores)}, {one.memory} MB")
@@ -188,7 +188,7 @@ def run_nm(session: Session, node: OneNode = None, memory: Memory = None, vcores
     For systemd or for debugging. SIGTERM or Ctrl-C ends it. With --json it prints one object when it is
     ready.
     """
-    _become(session, SomeNodes(port_of(node), Wish(None, memory, vcores), foreground=True))
+    _become(session, SomeNodes(port_of(node), NodeSizeRequest(None, memory, vcores), foreground=True))
 
 
 @command(

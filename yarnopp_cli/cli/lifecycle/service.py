@@ -43,10 +43,10 @@ def install(
     that this command did not write is never overwritten. If the cluster does not start, nothing is installed.
     """
     from ...cluster import service as services
-    from ...cluster.capacity import Wish, plan_capacity
+    from ...cluster.capacity import NodeSizeRequest, plan_capacity
 
     context = with_ports(session.context, ports)
-    wish = Wish(nodes, memory, vcores)
+    wish = NodeSizeRequest(nodes, memory, vcores)
     for line in (*context.configuration.warnings, *plan_capacity(context.configuration, wish).warnings):
         session.printer.warn(line)
     one = services.service_here(session.run_dir)

@@ -16,7 +16,7 @@ from ..frame.session import Context, Session
 from .status import tell
 
 if TYPE_CHECKING:
-    from ...cluster.capacity import Wish
+    from ...cluster.capacity import NodeSizeRequest
     from ...cluster.inspection import ClusterHandle
 
 Nodes = Annotated[
@@ -81,7 +81,7 @@ def up(
     changes nothing. If stored state was lost, containers of the lost applications run on until you decide with --adopt
     or --end. The second line is a link that has your rights in a browser (see `yopp status`).
     """
-    from ...cluster.capacity import Wish
+    from ...cluster.capacity import NodeSizeRequest
 
     printer, context = session.printer, with_ports(session.context, ports)
     for line in context.configuration.warnings:
@@ -90,7 +90,7 @@ def up(
         raise UsageError.exclusive("--foreground and --no-wait", "one stays and the other returns at once")
     if adopt and end:
         raise UsageError.exclusive("--adopt and --end", "containers run on or are ended")
-    wish, end_lost = Wish(nodes, memory, vcores), end if adopt or end else None
+    wish, end_lost = NodeSizeRequest(nodes, memory, vcores), end if adopt or end else None
     if foreground:
         from ...cluster.notifying import is_managed
         from .foreground import refuse_running, stay
@@ -117,7 +117,7 @@ def up(
 def _start(
     context: Context,
     printer: Printer,
-    wish: Wish,
+    wish: NodeSizeRequest,
     timeout: float | None,
     end_lost: bool | None,
     *,
@@ -183,7 +183,7 @@ def _sentence(handle: ClusterHandle) -> str:
 # -- --no-wait -----------------------------------------------------------------------------------------
 
 
-def _serves(context: Context, wish: Wish) -> bool:
+def _serves(context: Context, wish: NodeSizeRequest) -> bool:
     """Whether a cluster with a node is running already. Raises YoppError for settings that are known to fail."""
     from ...cluster.capacity import plan_capacity
     from ...cluster.inspection import join

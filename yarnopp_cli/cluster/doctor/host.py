@@ -16,7 +16,7 @@ from executor.linux.watching.host import host_limits
 from ... import __version__
 from ...errors import YoppError
 from ...settings.declarations import NodeManagerSettings
-from ..capacity import Wish, plan_capacity, reserve_mb
+from ..capacity import NodeSizeRequest, plan_capacity, reserve_mb
 from ..rundir import RunDir
 from .check import FAIL, OK, WARN, Check, Examined, failed
 
@@ -83,7 +83,7 @@ def machine(examined: Examined) -> Iterator[Check]:
         return
     yield Check("machine", OK, f"{found}; {reserve}", "; ".join(limits.because))
     try:
-        planned = plan_capacity(examined.configuration, Wish())
+        planned = plan_capacity(examined.configuration, NodeSizeRequest())
     except YoppError as error:
         yield failed("node size", error)
         return
