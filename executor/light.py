@@ -351,7 +351,7 @@ class _Declaring(type):
         hints = namespace.get("__annotations__")
         if hints is None:  # none, or not text: Python 3.14 makes those when they are asked for (PEP 749)
             annotate = namespace.get("__annotate__") or namespace.get("__annotate_func__")
-            hints = {} if annotate is None else annotate(1)
+            namespace["__annotations__"] = hints = {} if annotate is None else annotate(1)
         for one, kind in hints.items():
             if isinstance(kind, str) and kind.startswith("ClassVar["):
                 continue

@@ -188,6 +188,7 @@ def test_annotations_need_not_be_text(how: str) -> None:
     }
     kind: Any = type(Record)("Plain", (Record,), body)
     assert names_of(kind) == ("size", "name") and (kind(3).size, kind(3).name) == (3, "n")
+    assert [one.type for one in dataclasses.fields(kind)] == [int | None, str]
 
 
 def test_suppress_and_contextmanager_are_as_contextlibs() -> None:
