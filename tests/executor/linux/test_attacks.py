@@ -358,7 +358,7 @@ CHANGES = {
     "a group below": "print([os.mkdir(f'{place}/inner') for place in places] and 'done', flush=True)",
     "files": "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (50, 50)); print('done', flush=True)",
     "processors": "os.sched_setaffinity(os.getppid(), {min(os.sched_getaffinity(0))}); print('done', flush=True)",
-    "priority": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 7); print('done', flush=True)",
+    "priority": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19); print('done', flush=True)",
     "priority of I/O": "os.system(f'ionice -c3 -p {os.getppid()}') or print('done', flush=True)",
     "what it leaves": "os.fork() or os.execlp('sleep', 'sleep', '60'); print('done', flush=True)",
 }
