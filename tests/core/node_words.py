@@ -33,7 +33,11 @@ from yarnopp_cli.whatif.node import answer
 
 NOW = 1000.0
 _ALIVE = (ContainerState.RUNNING, ContainerState.PAUSED, ContainerState.KILLING)
-_BEFORE = {ContainerState.LAUNCHING: ContainerState.RUNNING, ContainerState.PAUSING: ContainerState.RUNNING}
+_BEFORE = {
+    ContainerState.RESUMING: ContainerState.RUNNING,
+    ContainerState.LAUNCHING: ContainerState.RUNNING,
+    ContainerState.PAUSING: ContainerState.RUNNING,
+}
 
 
 class _Pressed(ContainerScheduler):

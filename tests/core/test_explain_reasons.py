@@ -506,3 +506,31 @@ def test_the_order_and_a_rule_of_the_node_are_those_that_the_node_says(
     assert "but at most 1 opportunistic container runs here" in told(found) and "any moment" not in told(
         found
     )
+
+
+@pytest.mark.parametrize("state", [one for one in ContainerState if one is not ContainerState.DONE])
+def test_a_container_in_any_state_is_explained_whether_its_node_answers_or_not(state: ContainerState) -> None:
+    for answers in (False, True):
+        cluster, node, master = waiting_behind_one()
+        (second,) = (one for one in cluster.containers().values() if one.state is ContainerState.SCHEDULED)
+        node.beat(status(second, state))
+        for name in (second.container_id, master.app_id, node.name):
+            if answers:
+                found = explain(cluster, name)
+            else:
+                asked = cluster.send(ExplainRequest(name))
+                cluster.at(cluster.now + 2.0)
+                found = cluster.take(asked)
+            assert told(found) and found.id == name
+            if name == second.container_id and state in (ContainerState.SCHEDULED, ContainerState.PAUSED):
+                assert ("UNKNOWN" in codes(found)) is not answers
+
+
+def test_what_has_started_since_is_no_container_that_waits_without_a_reason() -> None:
+    cluster, node, master = waiting_behind_one()
+    (second,) = (one for one in cluster.containers().values() if one.state is ContainerState.SCHEDULED)
+    asked = cluster.send(ExplainRequest(master.app_id))
+    (question,) = node.beat().questions
+    node.beat(status(second), answers=(NodeAnswer(question.number),))
+    found = cluster.take(asked)
+    assert not found.waits and "2 running" in told(found), told(found)

@@ -23,6 +23,8 @@ from executor.linux.shim import set_parent_death_signal
 
 SECONDS = 2
 """How long a copy may take."""
+MOST_COPIES = 8
+"""At most this many are at work: nobody fills the host with questions."""
 
 
 Answer = TypeVar("Answer")
@@ -37,6 +39,10 @@ def ask_copy(
     """Have ``work`` done in a copy of this process, and ``tell`` what it returns, a ``kind``; None, and why, if there
     can be no copy, or if it does not answer in time. ``copies`` are those at work.
     """
+
+    if len(copies) >= MOST_COPIES:
+        tell(None, f"{MOST_COPIES} copies of this daemon are at work: ask again")
+        return
 
     async def ask() -> None:
         found, failed = None, ""

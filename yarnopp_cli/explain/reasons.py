@@ -13,7 +13,7 @@ from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records import explanation
 from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind, unusable
-from ..records.reports import ContainerReport, NodeReport
+from ..records.reports import ContainerReport, NodeReport, is_waiting
 from .snapshot import NodeSnapshot, holders_of, queue_limit, unpromised
 
 MOST_NAMED = 20
@@ -31,9 +31,10 @@ def why_waits(report: ContainerReport, here: NodeSnapshot | None) -> list[Reason
     """
     if report.state is ContainerState.DONE:
         return []
+    if report.state is ContainerState.RESUMING and not report.why:
+        return [Reason(ReasonKind.NEXT, resumed=True)]
     found = explanation.why_waits(report, None if here is None else here.node)
-    waits = report.state in (ContainerState.SCHEDULED, ContainerState.PAUSED)
-    return found or ([UNTOLD] if waits else [])
+    return found or ([UNTOLD] if is_waiting(report) else [])
 
 
 def window_closed(node: NodeReport) -> list[Reason]:

@@ -27,6 +27,8 @@ def answer(scheduler: ContainerScheduler, question: NodeQuestion, now: float) ->
     queued = [one for one in waiting if one.state is SCHEDULED]
     watched = queued or waiting
     shown = {one.container_id: None for one in (*watched[:1], *watched[-1:])}
+    if about in scheduler.live:
+        shown[about] = None
     causes = set()
     for one in scheduler.live.values():
         paused = one.state in (PAUSED, PAUSING) and about in ("", one.spec.application_id, one.container_id)

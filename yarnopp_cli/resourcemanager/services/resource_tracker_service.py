@@ -178,14 +178,14 @@ class ResourceTrackerService:
         if request.http_address != node.registration.http_address:
             node.registration = replace(node.registration, http_address=request.http_address)
         self._health(node, request)
-        for answer in request.answers:
-            self._inquiries.answered(node.node_id, answer)
         for status in request.containers:
             if not self._take(node, status) and status.state not in (
                 ContainerState.DONE,
                 ContainerState.KILLING,
             ):
                 node.to_cleanup.put_new(status.container_id, status.container_id)
+        for answer in request.answers:  # it is newer than the news that it comes with
+            self._inquiries.answered(node.node_id, answer)
         if self._rm.unreported:
             self._count_down(node.node_id)
         self._note_contact(node, request)
