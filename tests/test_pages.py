@@ -12,6 +12,8 @@ from yarnopp_cli.cli.table import TABLE
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "bench" / "README.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
+FOREIGN = {"no such option: -x", "ls: invalid option -- 'O'"}
+"""Symptoms that other programs and libraries print."""
 COMMANDS = {entry.name for entry in TABLE}
 
 
@@ -44,3 +46,16 @@ def test_commands_exist(page: Path) -> None:
 def test_pages_are_of_readable_length() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
     assert len((ROOT / "docs" / "performance.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_symptoms_are_messages_of_the_program() -> None:
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "yarnopp_cli").rglob("*.py"))
+    source += "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "executor").rglob("*.py"))
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    symptoms = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| ")]
+    messages = [one for cell in symptoms for one in re.findall(r"`([^`]+)`", cell) if one.count(" ") > 2]
+    assert len(messages) > 20
+    for message in messages:
+        fixed = [part.strip(" ,.:") for part in re.split(r"\S*[\d<>…A-Z]\S*", message)]
+        known = any(" " in part and part in source for part in fixed)
+        assert known or message in FOREIGN, message
