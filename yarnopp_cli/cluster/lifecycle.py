@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Mapping
 
-from executor.hints import TYPE_CHECKING
+from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, replace
 from executor.linux.procfs import is_ours
 from executor.records import Resource
@@ -243,7 +243,7 @@ class _Command:
             while steps:
                 for step in steps:
                     self._perform(step)
-                steps = life.steps(self.there, self.wanted) if steps[-1] == life.LOOK else ()
+                steps = life.steps(self.there, self.wanted) if steps[-1].verb is Verb.LOOK else ()
         if self.launch is not None:
             with self.launch.undone_on_failure():
                 self.launch.finish()
@@ -265,36 +265,38 @@ class _Command:
         run_dir, wanted = self.run_dir, self.wanted
         daemons = self._daemons()
         self.processes |= {one.name: one.process for one in daemons}
-        running = {one.name: one.process.pid for one in daemons}
-        there = replace(self.there, running=running, watched=state.watched_names(run_dir))
+        facts: dict[str, Any] = {"running": {one.name: one.process.pid for one in daemons}}
+        facts["watched"] = state.watched_names(run_dir)
         if not isinstance(wanted, life.Down | life.Stop):
-            there = replace(there, plan=state.read_plan(run_dir), is_stored=os.path.exists(run_dir.site_file))
+            facts |= {"plan": state.read_plan(run_dir), "is_stored": os.path.exists(run_dir.site_file)}
         if isinstance(wanted, life.Again):
             died = state.has_died(run_dir, wanted.name)
-            watched = tuple(name for name in there.watched if state.read_watched(run_dir, name) is not None)
-            there = replace(there, watched=watched, died={} if died is None else {wanted.name: died})
+            facts["died"] = {} if died is None else {wanted.name: died}
+            known = [name for name in facts["watched"] if state.read_watched(run_dir, name) is not None]
+            facts["watched"] = tuple(known)
         if self._configuration is not None:
             self._stored = self._stored or state.running_configuration(run_dir)
             changes = () if self._stored is None else self._configuration.differences(self._stored)
-            there = replace(there, is_stored=self._stored is not None, is_changed=bool(changes))
+            facts |= {"is_stored": self._stored is not None, "is_changed": bool(changes)}
         if isinstance(wanted, life.Up):
-            there = self._look_for_all(there, wanted)
-        self.there = there
+            facts["is_late"] = time.monotonic() >= self._deadline
+            facts["rm"], facts["why"] = self._answer() if RM in facts["running"] else (RmAnswer.NONE, "")
+            if wanted.lifetime == STAY:
+                facts |= self._facts_of_stay(
+                    facts["plan"] if not daemons else None, bool(facts["is_changed"])
+                )
+        self.there = replace(self.there, **facts)
 
-    def _look_for_all(self, there: life.Observation, up: life.Up) -> life.Observation:
-        is_late = time.monotonic() >= self._deadline
-        rm, why = self._answer() if RM in there.running else (RmAnswer.NONE, "")
-        found: list[str] = []
-        if there.is_changed and up.lifetime == STAY and self._stored and self._configuration:
-            from .reloading import setting_differences
+    def _facts_of_stay(self, dead: life.Plan | None, is_changed: bool) -> dict[str, Any]:
+        """The differences between the configurations, and whether nodes of a ``dead`` cluster have left records."""
+        from .cleanup import has_records
+        from .reloading import setting_differences
 
-            found = setting_differences(self._stored, self._configuration)
-        outlived = False
-        if up == life.Up(STAY) and not there.running and there.plan is not None:
-            from .cleanup import has_records
-
-            outlived = any(has_records(self.run_dir, node.port) for node in there.plan.nodes)
-        return replace(there, is_late=is_late, rm=rm, why=why, differences=tuple(found), outlived=outlived)
+        stored, wanted = self._stored, self._configuration
+        found = setting_differences(stored, wanted) if is_changed and stored and wanted else []
+        nodes = dead.nodes if dead is not None else ()
+        outlived = any(has_records(self.run_dir, node.port) for node in nodes)
+        return {"differences": tuple(found), "outlived": outlived}
 
     def _answer(self) -> tuple[RmAnswer, str]:
         """What the running RM answers, and why it does not. Raises StoppedDaemonError."""
@@ -406,7 +408,7 @@ class _Command:
         with self.launch.undone_on_failure(locked=True):
             if step.is_new or not self.there.is_stored:
                 run_dir.write(SITE, self._configured(step).to_json())
-            if step.plan != self.there.plan:
+            if step.is_new or step.plan != self.there.plan:
                 state.write_plan(run_dir, step.plan)
             if specs and isinstance(self.wanted, life.Up) and os.path.exists(_V2):
                 # Daemons that are started in the cgroup of this process can delegate controllers if it is in a leaf.

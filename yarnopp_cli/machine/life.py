@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from executor.light import Record, field
+from executor.light import QuickEnum, Record, field
 
 from ..errors import ConnectionFailedError, YoppError
 from ..records.reports import STAY
@@ -126,7 +126,7 @@ class Stop(Record):
 # -- the observed state --------------------------------------------------------------------------------
 
 
-class RmAnswer(enum.StrEnum):
+class RmAnswer(enum.StrEnum, metaclass=QuickEnum):
     """The answer of a running RM."""
 
     NONE = "NONE"  # the RM was not asked, or none runs
@@ -158,7 +158,7 @@ class Observation(Record):
 # -- the steps -----------------------------------------------------------------------------------------
 
 
-class Verb(enum.StrEnum):
+class Verb(enum.StrEnum, metaclass=QuickEnum):
     """The kinds of steps. ``names`` are daemons; for WAIT, FORGET and END, no names are all daemons."""
 
     LOOK = "look"  # look again, and ask for the next steps
@@ -220,7 +220,7 @@ def _up(there: Observation, up: Up) -> Steps:
     as_it_was = not runs and kept is not None and kept.lifetime == STAY and there.is_stored and not changed
     goes_on = runs or as_it_was
     # Nodes recover the containers that outlived them only if they have the same ports and sizes.
-    if not (nodes and (goes_on or (up == Up(STAY) and there.outlived))):
+    if not (nodes and (goes_on or (there.outlived and up == Up(STAY)))):
         if there.sized is None:
             return Step(Verb.SIZE, is_new=not goes_on), LOOK
         nodes = there.sized
