@@ -1,6 +1,6 @@
 """yopp's cluster: ResourceManager, NodeManagers, application masters, their wire, and the command line.
 
-It stands on the package ``executor``, which runs containers on one node and knows nothing of clusters.
+It uses the package ``executor``, which runs containers on one node and does not depend on clusters.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ __version__ = "0.1.0"
 
 _PACKAGES = ("executor", __name__)
 _STARTING_SECONDS = 10
-"""A file that is so much older than this process may have been written while it was loaded."""
+"""Seconds by which a file may be older than this process and still have been written while the process was loaded."""
 
 
 def upgrade_behind(error: BaseException) -> tuple[str, str, str] | None:
-    """What happened, why, and what to type, if an unforeseen error comes from an upgrade in place: a file of the
+    """The message, the reason and the hint if an unforeseen error comes from an upgrade in place: a file of the
     installation is missing or incomplete, or was replaced since this process began. None for any other error, which is
     a bug.
 
-    Here, as this is loaded whatever is missing.
+    It is in this module, which is loaded even if others are missing.
     """
     import os
     import sys

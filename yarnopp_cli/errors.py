@@ -1,4 +1,4 @@
-"""Errors as people see them: what happened, why, and what to type next, with a documented exit code.
+"""Errors for users: what happened, why, and what to type next, with a documented exit code.
 
 Every error that leaves a command is a YoppError. ``exception`` is YARN's name for it on the wire and in REST bodies.
 """
@@ -36,8 +36,8 @@ _SHOWN_AS_BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800
 
 
 def is_seen(mark: str) -> bool:
-    """Whether a terminal shows a character as more than nothing or a blank, or it is the blank itself. To Python,
-    variation selectors, fillers and other characters that Unicode has as ignorable or blank are printable."""
+    """Whether a terminal shows a visible character, or the character is the plain blank. Python's ``isprintable`` is
+    also true for variation selectors, fillers and other characters that Unicode defines as ignorable or blank."""
     selects = "\ufe00" <= mark <= "\ufe0f" or "\U000e0100" <= mark <= "\U000e01ef"
     return mark.isprintable() and not selects and mark not in _SHOWN_AS_BLANKS
 
@@ -48,7 +48,7 @@ def unseen(text: str) -> str:
     found = dict.fromkeys(mark for mark in text if not is_seen(mark))
     if not found:
         return ""
-    import unicodedata  # a library of its own
+    import unicodedata  # A shared library of its own.
 
     return ", ".join(f"U+{ord(one):04X} ({unicodedata.name(one, 'unnamed').lower()})" for one in found)
 
@@ -56,8 +56,8 @@ def unseen(text: str) -> str:
 class YoppError(ExplainedError):
     """``message`` says what happened, ``because`` why, ``hint`` what to type. All three are one line each.
 
-    ``sought`` is the id or the name that was looked for, where that is what went wrong: YARN's web services have a
-    sentence of their own for it (``in_yarn``), which documents bear.
+    ``sought`` is the id or name that was not found, if that is the error: YARN's web services have a separate sentence
+    for it (``in_yarn``), which REST documents use.
     """
 
     exit_code: int = EXIT_FAILURE
@@ -88,7 +88,7 @@ class YoppError(ExplainedError):
 
 
 class UsageError(YoppError):
-    """The command line asks for something that makes no sense."""
+    """The command line is wrong or contradictory."""
 
     exit_code = EXIT_USAGE
     exception = "BadRequestException"
@@ -120,7 +120,7 @@ class ConnectionFailedError(YoppError):
 
 
 class NoAnswerError(ConnectionFailedError):
-    """A daemon is there and does not answer: whether it has done what was asked is not known."""
+    """A daemon is connected and does not answer: whether it has performed the request is unknown."""
 
 
 class StoppedDaemonError(NoAnswerError):
@@ -134,19 +134,20 @@ class TimedOutError(YoppError):
 
 
 class InvalidIdError(YoppError):
-    """A text is not the identifier that it should be."""
+    """A text is not an identifier of the expected form."""
 
     exit_code = EXIT_USAGE
     exception = "IllegalArgumentException"
-    in_yarn = "invalid container id, {}"  # they have words for containers alone
+    in_yarn = "invalid container id, {}"  # YARN has a sentence for container ids only.
 
 
 class RemoteError(YoppError):
-    """What a daemon refused, by YARN's name."""
+    """A refusal of a daemon, with YARN's name."""
 
 
 class NotKnownError(RemoteError):
-    """There is nothing with that id. ``noun`` is what is missing, and in whose group of commands it is listed."""
+    """No entity has this id. ``noun`` is the kind of the missing entity, ``group`` the group of commands that lists
+    it."""
 
     exit_code = EXIT_NO_SUCH
     noun: ClassVar[str] = ""
@@ -154,7 +155,7 @@ class NotKnownError(RemoteError):
 
     @classmethod
     def of(cls, sought: str, because: str) -> Self:
-        """The error of a command that was given this id."""
+        """The error for a command that was given this id."""
         hint = f"`yopp {cls.group or cls.noun} list -a` lists the known ones"
         return cls(f"no {cls.noun} {sought}", because=because, hint=hint, sought=sought)
 
@@ -190,21 +191,21 @@ class InvalidResourceRequestError(RemoteError):
 
 
 class AccessDeniedError(RemoteError):
-    """An ACL does not name who asks."""
+    """No ACL names the caller."""
 
     exit_code = EXIT_NOT_PERMITTED
     exception = "AccessControlException"
 
 
 class InvalidTokenError(RemoteError):
-    """A token is forged, expired, or for something else."""
+    """A token is forged, expired, or for another purpose."""
 
     exit_code = EXIT_NOT_PERMITTED
     exception = "InvalidToken"
 
 
 class InvalidStateError(RemoteError):
-    """A request that makes no sense in the state its object is in (YARN's ``InvalidApplicationMasterRequest…``)."""
+    """A request that is not possible in the state of its entity (YARN's ``InvalidApplicationMasterRequest…``)."""
 
 
 class MastersNotHostedError(RemoteError):
@@ -212,7 +213,7 @@ class MastersNotHostedError(RemoteError):
 
 
 class NotYetSupportedError(RemoteError):
-    """A request that this version knows and refuses."""
+    """A request that this version knows but does not support."""
 
     exception = "UnsupportedOperationException"
 

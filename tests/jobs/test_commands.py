@@ -159,7 +159,7 @@ def test_who_waited_and_for_how_long() -> None:
     assert progress.summary_line(JobSummary(guaranteed=1)) == ""
     paused = JobSummary(opportunistic=2, paused=2, paused_ms_total=80_000, paused_for="LOAD")
     assert progress.summary_line(paused).endswith(
-        "2 paused, 1m 20s in all, because of the load of other programs"
+        "2 paused, 1m 20s in total, because of the load of other programs"
     )
     both, shed = (
         JobSummary(opportunistic=9, preempted=3, shed=2),

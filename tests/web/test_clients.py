@@ -208,7 +208,7 @@ def test_yarn_api_client_proxy_says_what_is_no_map_reduce_job(shared: WebCluster
     job = shared.yopp("run", "-d", "-q", "sleep", "60").stdout.split()[-1]
     master = yarn_api_client.ApplicationMaster(shared.rm.url)
     for call in (lambda: master.application_information(job), lambda: master.jobs(job)):
-        with pytest.raises(APIError, match=r"status: 404.*of type .*, and no MapReduce job.*"):
+        with pytest.raises(APIError, match=r"status: 404.*of type .*, not a MapReduce job.*"):
             call()
     shared.yopp("wait", job, "--for", "RUNNING")
     answer = shared.rm.get(f"/proxy/{job}/")

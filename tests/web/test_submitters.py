@@ -123,7 +123,7 @@ def test_another_users_yopp_runs_jobs_in_roots_cluster_and_shows_their_output(op
 
 def test_another_users_submission_is_bounded(open_web: WebCluster) -> None:
     status, said = submitted(open_web, OTHER, f": {'x' * 300_000}")
-    assert status == 400 and "262,144 are the most" in said
+    assert status == 400 and "the limit is 262,144" in said
     assert submitted(open_web, OTHER, f": {'x' * 100_000}")[0] == 202
 
 

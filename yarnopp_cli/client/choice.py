@@ -1,4 +1,5 @@
-"""Which engine a command line selects, and why. Reads configuration files only if one may name an engine."""
+"""The engine that a command line selects, and the origin of the choice. Reads configuration files only if one may name
+an engine."""
 
 from __future__ import annotations
 
@@ -132,7 +133,7 @@ def _mentioned(conf: Sequence[str], environ: Mapping[str, str]) -> bool:
     try:
         files = chosen_files(conf, environ)
     except YoppError:
-        return False  # the command that loads the configuration reports the error
+        return False  # The command that loads the configuration reports the error.
     for path in files:
         if not os.path.isfile(path):
             continue

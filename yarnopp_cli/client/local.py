@@ -184,7 +184,7 @@ class LocalClient:
         return self.ask(rm.GetClusterNodesRequest()).nodes
 
     def wait_for_nodes(self, count: int, seconds: float) -> None:
-        """Return when so many nodes run, or after so many seconds."""
+        """Return when this number of nodes is running, or after this time."""
         self.ask(rm.WaitForNodesRequest(count, round(seconds * 1000)), timeout=DEFAULT_TIMEOUT + seconds)
 
     def node(self, node_id: str) -> NodeReport:
@@ -197,7 +197,7 @@ class LocalClient:
     def node_facts(
         self, nodes: Iterable[NodeReport], reports: Iterable[ContainerReport]
     ) -> dict[str, NodeFacts]:
-        """How the nodes of these containers limit them; nodes that do not answer are left out."""
+        """The limits that the nodes of these containers set; nodes that do not answer are left out."""
         from ..records import container_protocol as nm
         from ..views.containers import NodeFacts
 
@@ -219,7 +219,7 @@ class LocalClient:
     def drain_nodes(
         self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
     ) -> tuple[tuple[NodeReport, ...], int]:
-        """Begin to drain nodes; their reports after that, and how many containers they have."""
+        """Begin to drain nodes. Returns their reports after that, and the number of their containers."""
         from ..records import admin_protocol as admin
 
         request = admin.DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
@@ -233,8 +233,8 @@ class LocalClient:
         return self.ask(admin.ResumeNodesRequest(tuple(node_ids), dry_run)).nodes
 
     def resize_nodes(self, sizes: Mapping[str, Resource], *, dry_run: bool = False) -> NodesResponse:
-        """Resize nodes, all of them or none. Raises InvalidResourceRequestError for a size that can run nothing, and
-        for more memory than the host has."""
+        """Resize nodes, all of them or none. Raises InvalidResourceRequestError for a size without room for a
+        container, and for more memory than the host has."""
         from ..records import admin_protocol as admin
 
         return self.ask(admin.UpdateNodeResourceRequest(dict(sizes), dry_run))
@@ -292,8 +292,8 @@ class LocalClient:
     def _statuses(
         self, node: NodeReport, container_ids: list[str], asked: int | None
     ) -> dict[str, ContainerStatus]:
-        """A node's statuses of these containers, by id; none if the node cannot be reached. ``asked`` is the
-        id of the call that asked for its live ones, if one was made."""
+        """A node's statuses of these containers, by id; none if the node cannot be reached. ``asked`` is the id of the
+        call that requested its live ones, if one was made."""
         from ..records import container_protocol as nm
 
         found: dict[str, ContainerStatus] = {}
@@ -379,7 +379,7 @@ class LocalClient:
         return self._ask_node_of(report, nm.PauseContainerRequest(report.container_id))
 
     def resume_container(self, report: ContainerReport) -> ContainerStatus:
-        """Let a paused container resume as soon as resources are free; its status at that time."""
+        """Let a paused container resume when resources are free; its status at that time."""
         from ..records import container_protocol as nm
 
         return self._ask_node_of(report, nm.ResumeContainerRequest(report.container_id))

@@ -15,8 +15,8 @@ from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, Loss, retrying
 
 
 class Patience:
-    """Decides about retries. ``tell`` gets lines for the user; ``may_return`` says whether the cluster
-    still exists."""
+    """Decides about retries. ``tell`` gets lines for the user; ``may_return`` returns whether the cluster still
+    exists."""
 
     def __init__(self, tell: Callable[[str], None], may_return: Callable[[], bool]) -> None:
         self._tell = tell
@@ -24,7 +24,7 @@ class Patience:
         self._loss = Loss()
 
     def lost(self, error: ConnectionFailedError) -> None:
-        """Wait until the next try. Raises ConnectionFailedError if there is no further try."""
+        """Wait until the next try. Raises ConnectionFailedError if no further try follows."""
         now = time.monotonic()
         lasts = self._loss.lasts(now)
         if not self._may_return():

@@ -81,7 +81,7 @@ class Client(Protocol):
         """One container. Raises ContainerNotFoundError."""
 
     def signal_name(self, signal: int) -> str:
-        """The name of what is sent for a signal's number. Raises UsageError if it cannot be sent."""
+        """The name of the signal with this number as the cluster sends it. Raises UsageError if it cannot be sent."""
 
     def signal_container(self, report: ContainerReport, signal: int) -> None:
         """Send a signal to every process of a container."""

@@ -76,11 +76,10 @@ class _Answered(Record):
 
 
 class YarnClient:
-    """One YARN cluster: ``protocol.Client``, and what else its REST APIs have.
+    """One YARN cluster: ``protocol.Client``, and the other calls of its REST APIs.
 
-    The client keeps the document of each report that a method returns, and the bytes of each answer, so that
-    JSON can be printed exactly as the cluster sent it. ``warn`` gets a line about each node that does not
-    answer.
+    The client keeps the document of each report that a method returns, and the bytes of each answer, so that JSON can
+    be printed exactly as the cluster sent it. ``warn`` gets a line about each node that does not answer.
     """
 
     def __init__(self, rest: Rest, warn: Callable[[str], None] | None = None) -> None:

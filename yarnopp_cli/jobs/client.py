@@ -50,15 +50,15 @@ INTERRUPTED = "Killed by its client: interrupted by Ctrl-C."
 ATTEMPTS = 3
 ENDING_SECONDS = 15.0
 NODES_SECONDS = 2.0
-"""How long a job waits for the first node before it checks whether one can come."""
+"""Seconds that a job waits for the first node before it checks whether a node can come."""
 START_SECONDS = 30.0
-"""How long it waits in all while daemons are being started."""
+"""Seconds that a job waits in total while daemons are being started."""
 GONE_SECONDS = 3.0
-"""How long the command waits for the end of an on-demand cluster."""
+"""Seconds that the command waits for the end of an on-demand cluster."""
 
 
 def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
-    """Why a job waits if no node accepts new containers, and what to type."""
+    """Why a job waits if no node accepts new containers, with a command to type."""
     there = list(nodes)
     drained = [one.node_id for one in there if one.state in DRAINED and one.connected]
     if drained:
@@ -84,8 +84,9 @@ def _unsure(error: YoppError, why: str) -> NoAnswerError:
 
 class JobClient:
     """A connection to the RM of a run directory, for one job, which was submitted at ``submitted_at`` (monotonic).
-    ``note`` is called with lines for the user. ``limit`` is the job's time limit in seconds, 0 for none, which ends
-    ``until`` (monotonic): it waits no longer for a cluster or for a node, and the job has what is left of it."""
+    ``note`` is called with lines for the user. ``limit`` is the job's time limit in seconds, 0 for none; it expires at
+    ``until`` (monotonic). The client waits no longer than that for a cluster or a node, and the job has the remaining
+    time."""
 
     def __init__(
         self,
@@ -188,13 +189,13 @@ class JobClient:
                 self.close()
                 if unsure and attempt == ATTEMPTS:
                     raise _unsure(error, f"the ResourceManager was lost {ATTEMPTS} times") from None
-                if unsure:  # else the cluster has ended, and its jobs with it
+                if unsure:  # Otherwise the cluster has ended, and its jobs with it.
                     self._find_next_life(error)
                 elif attempt == ATTEMPTS or not self.settings.on_demand_enabled:
                     raise
             except ShuttingDownError:
                 self.close()
-                unsure = False  # it does not have the job
+                unsure = False  # The RM does not have the job.
                 if attempt == ATTEMPTS or not self.settings.on_demand_enabled:
                     raise
                 self.run_dir.wait_until_gone(min(ENDING_SECONDS, self.until - time.monotonic()))
@@ -207,7 +208,7 @@ class JobClient:
         try:
             return self._wait_for_a_node(response)
         except (ShuttingDownError, ConnectionFailedError):
-            self.close()  # the job is submitted, whatever becomes of this RM
+            self.close()  # The job is submitted, whatever happens to this RM.
             return response
         except KeyboardInterrupt:
             self._end(response.application_id)
@@ -218,7 +219,7 @@ class JobClient:
             raise
 
     def charged(self, job: JobSpec) -> JobSpec:
-        """The job, with what has passed of its time limit."""
+        """The job, with the elapsed part of its time limit."""
         passed = time.monotonic() - self._begun if self.limit < float("inf") else 0.0
         return replace(job, start_ms=round(passed * 1000))
 
@@ -231,13 +232,13 @@ class JobClient:
             try:
                 return self.open().call(replace(request, context=context, job=self.charged(request.job)))
             except (MastersNotHostedError, TooLargeError):
-                pass  # its master runs elsewhere
+                pass  # Its master runs outside the RM.
         elsewhere = otherwise()
         return self.open().call(replace(elsewhere, context=replace(elsewhere.context, key=key)))
 
     def _find_next_life(self, error: ConnectionFailedError) -> None:
-        """Connect to the next life of an RM that died and may have taken the job. Raises NoAnswerError if there is none
-        that knows whether it did.
+        """Connect to the next process of an RM that died and may have accepted the job. Raises NoAnswerError if no RM
+        knows whether the job was accepted.
         """
         from ..client.patience import Patience
         from ..cluster.state import may_return
@@ -285,8 +286,8 @@ class JobClient:
             request = WaitForNodesRequest(1, round(seconds * 1000))
             if connection.call(request, timeout=seconds + GONE_SECONDS).satisfied:
                 break
-            # in this order, so that a starting node is seen as a start, as a process, or by the RM; one that has died
-            # and is due to be restarted counts, too
+            # In this order, a starting node is seen as a start, as a process, or by the RM; a dead one that is due to
+            # be restarted counts, too.
             starts, running = self.run_dir.is_changing(), self.run_dir.daemons()
             nodes = connection.call(GetClusterNodesRequest()).nodes
             known = {one.pid for one in nodes}
@@ -303,7 +304,7 @@ class JobClient:
         return replace(response, info=info)
 
     def _end(self, application_id: str) -> None:
-        """End a job whose command is interrupted before it follows the job, or tells its id."""
+        """End a job whose command is interrupted before it follows the job, or prints its id."""
         from ..records.client_protocol import KillApplicationRequest
 
         told = f"interrupted by Ctrl-C: ended {application_id}"

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError, reason_of, unseen
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where a command without the variable PATH is found, by its node as well (``executor/linux/launcher.py``)."""
+"""The search path for a command without the variable PATH, also at its node (``executor/linux/launcher.py``)."""
 
 ANEW = "type it anew: such a character often comes from a page or a document"
-"""The hint about characters that nobody sees."""
+"""The hint about invisible characters."""
 
 
 def without_value(assignment: str) -> str:
-    """``NAME=VALUE`` as any user may see it: a value may be a secret, so only the name is shown."""
+    """``NAME=VALUE`` for all users: a value may be a secret, so only the name is shown."""
     name, _, value = assignment.partition("=")
     return f"{name}=..." if value else assignment
 

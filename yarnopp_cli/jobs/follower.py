@@ -1,8 +1,8 @@
 """Follows a job whose master the ResourceManager hosts: one connection, signals, an observer (distributedshell's
 ``Client``). It decides nothing.
 
-If the connection is lost, the follower tries for a while to reach the RM again, and continues where it was:
-the RM ends an attached job whose client does not return.
+If the connection is lost, the follower tries for a while to reach the RM again, and continues at its position. The RM
+ends an attached job whose client does not return.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _LONGEST_WAIT = 2.0
 class JobFollower:
     """Follows one job to its end. ``rm`` is the connection over which it was submitted; ``tally`` is kept up to date.
 
-    The job's time limit expires at ``until`` (monotonic): the follower needs it because a stopped RM ends no
-    job. Without ``rows`` the observer is not told of tasks, and the tally is correct only at the end.
+    The job's time limit expires at ``until`` (monotonic): the follower needs it because a stopped RM ends no job.
+    Without ``rows`` the observer gets no changes of tasks, and the tally is correct only at the end.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class JobFollower:
             )
 
     def _wait(self, seconds: float) -> bool:
-        """Wait for answers and signals, and take them; whether there were answers."""
+        """Wait for answers and signals, and process them. Returns whether there were answers."""
         descriptors = [self._signals.fileno()]
         if self.rm is not None:
             descriptors.append(self.rm.fileno())
@@ -150,7 +150,7 @@ class JobFollower:
             self._lose(error)
             return
         for call_id, answer in answers:
-            if call_id == self._watch:  # the result of a stop is part of this answer, too
+            if call_id == self._watch:  # The result of a stop is part of this answer, too.
                 self._loss.over()
                 if isinstance(answer, YoppError):
                     self._give_up(answer)
@@ -161,7 +161,7 @@ class JobFollower:
         self._position, self._notices, self._paused = news.position, news.notices, news.paused
         tally = self._tally
         if news.attempt != self._attempt and self._rows:
-            tally.failures.clear()  # a restarted ResourceManager sends everything again
+            tally.failures.clear()  # A restarted ResourceManager sends all tasks again.
         self._attempt = news.attempt
         if news.counts:
             tally.counts = {state: news.counts.get(state.value, 0) for state in TaskState}

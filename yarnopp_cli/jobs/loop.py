@@ -23,16 +23,15 @@ from .watching import Observer, SignalWatch, Stops, readable
 
 _LONGEST_WAIT = 60.0
 _PROXY = "yopp -D yarn.nodemanager.distributed-scheduling.enabled=true up"
-"""What starts a cluster whose nodes have an AMRMProxy."""
+"""The command that starts a cluster whose nodes have an AMRMProxy."""
 
 
 class MasterLoop:
     """Runs one master to its end. ``rm`` is the connection over which the application was submitted, or the address of
     the RM, which need not be running yet.
 
-    ``scheduler_address`` is the address of its scheduler, "" for the RM itself. ``records`` are read for what
-    earlier attempts wrote, and written by this one. ``crash_dir`` and ``validate`` are as in
-    ``MachineRunner``.
+    ``scheduler_address`` is the address of its scheduler, "" for the RM itself. ``records`` has the records of earlier
+    attempts, and gets those of this one. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
     """
 
     def __init__(

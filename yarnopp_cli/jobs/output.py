@@ -1,8 +1,8 @@
 """Copies the containers' output from their log files to the client's own output, while it is written.
 
-The log files are the buffer: when the reader of the client's output is slow, less is read from them, and
-nothing else is delayed. The bytes of one container are copied unchanged; of several, whole lines. Or the
-output of each task is kept together, one task after the other: then the next task's output waits in its file.
+The log files are the buffer: when the reader of the client's output is slow, less is read from them, and nothing else
+is delayed. The bytes of one container are copied unchanged; of several, whole lines. Alternatively the output of each
+task is kept together, one task after the other; the next task's output then waits in its file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from executor.regular import ANY_SIZE, open_regular
 
 CHUNK = 65_536
 _ATOMIC = select.PIPE_BUF
-"""What a pipe accepts without blocking once poll reports it writable (pipe(7))."""
+"""The number of bytes that a pipe accepts without blocking when poll reports it writable (pipe(7))."""
 
 """A container may replace its log file with a link or a FIFO: follow no link, wait for no writer."""
 
 POLL_SECONDS = 0.05
-"""How often files are read while a container runs. The RM reports its end, at which they are read again."""
+"""The interval, in seconds, at which files are read while a container runs. When the RM reports the end, they are read
+again."""
 
 
 BUDGET_SECONDS = 0.01
@@ -77,7 +78,7 @@ class Sink:
             self._close(error)
 
     def look(self) -> None:
-        """Notice that the reader has gone, without writing anything."""
+        """Notice that the reader has gone, without writing."""
         if self.closed or not self._blocks:
             return
         if self._polled(0) & (select.POLLERR | select.POLLHUP):
@@ -130,8 +131,8 @@ class _Stream:
         self._line = bytearray()
 
     def pump(self) -> bool:
-        """Copy one piece; whether there was one. Nothing is read while the sink does not accept data: it may
-        be gigabytes.
+        """Copy one piece. Returns whether there was one. The file is not read while the sink does not accept data: the
+        file may have gigabytes.
         """
         if self._sink.closed or not self._sink.is_free:
             return False
@@ -139,7 +140,8 @@ class _Stream:
             try:
                 self._descriptor = open_regular(self._path, most=ANY_SIZE)
             except OSError:
-                return False  # not there yet, or never: a container that has not run has no files
+                # The file does not exist yet, or never will: a container that has not run has no files.
+                return False
         try:
             data = os.read(self._descriptor, CHUNK)
         except OSError:
@@ -149,7 +151,7 @@ class _Stream:
             if shown:
                 self._sink.write(shown)
             else:
-                self._sink.look()  # nothing is written yet, so check whether the reader has gone
+                self._sink.look()  # No output is written yet, so check whether the reader has gone.
         return bool(data)
 
     def _in_lines(self, data: bytes) -> bytes:
@@ -159,7 +161,7 @@ class _Stream:
             if len(self._line) < CHUNK:
                 return b""
             if self._prefix:
-                self._line += b"\n"  # a line longer than this is shown in pieces
+                self._line += b"\n"  # A longer line is shown in pieces.
             end = len(self._line)
         whole = bytes(self._line[:end])
         del self._line[:end]
@@ -180,7 +182,7 @@ class _Stream:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -312,7 +314,7 @@ class OutputFollower:
         self._streams.clear()
 
     def _pump(self) -> bool:
-        """Copy one piece of every stream; whether there was any."""
+        """Copy one piece of every stream. Returns whether there was any."""
         self._out.flush()
         self._err.flush()
         moved = False
@@ -323,13 +325,13 @@ class OutputFollower:
         for container_id in [one for one in shown if one in self._ended]:
             moved |= self._empty(container_id)
         if self._one_reader and (moved or self._err.closed):
-            self._out.look()  # for `2>&1 | head`, where perhaps nothing is ever written to stdout itself
+            self._out.look()  # For `2>&1 | head`, where perhaps no output is ever written to stdout.
             if self._out.problem is not None:
                 self._err.abandon(self._out.problem)
         return moved
 
     def _empty(self, container_id: str) -> bool:
-        """Copy the rest of an ended container's output; whether it is finished."""
+        """Copy the rest of an ended container's output. Returns whether it is finished."""
         streams = self._streams[container_id]
         for stream in streams:
             while stream.pump():

@@ -1,4 +1,4 @@
-"""The texts about a job for users: its first line, its states, its end, its failures. Prints nothing."""
+"""Texts about a job for users: its first line, its states, its end, its failures. Prints nothing."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def kinds_text(job: JobSpec) -> str:
 
 
 def states_text(tally: Tally) -> str:
-    """The number of tasks in each state that has any, and why most of the paused ones are paused and the queued ones
-    may not start."""
+    """The number of tasks in each state that has any, the reason of most pauses, and the reason why queued tasks may
+    not start."""
     told = {"paused": tally.paused_for, "queued": tally.queued_for}
     why = {word: f" ({cause.lower()})" for word, cause in told.items() if cause}
     return ", ".join(f"{count} {word}{why.get(word, '')}" for word, count in _counted(tally).items() if count)

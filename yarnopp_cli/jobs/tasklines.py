@@ -46,7 +46,7 @@ def values_of(path: str, *, null: bool = False) -> Iterator[tuple[int, str]]:
                 if number == 1 and not null:
                     line = line.removeprefix(
                         BOM_UTF8
-                    )  # it says how the file is encoded, and is none of its text
+                    )  # The byte order mark names the encoding of the file, and does not belong to its text.
                 yield number, _text(path, number, line if null else line.removesuffix(b"\n"))
     except OSError as error:
         raise UsageError(

@@ -1,8 +1,8 @@
 """The records of its tasks that a master in a container writes for the next attempt.
 
 One line of JSON for each task that has a container, has ended, or was tried, in a file beside the logs of the
-application's containers, which every node of the host can read, and which is removed with them. This module
-decides nothing: ``masters/resuming.py`` makes tasks of the records.
+application's containers, which every node of the host can read, and which is removed with the logs. This module
+decides nothing: ``masters/resuming.py`` makes tasks from the records.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def readable(descriptors: Iterable[int], seconds: float) -> list[int]:
     poller = select.poll()
     for descriptor in descriptors:
         poller.register(descriptor, select.POLLIN)
-    # rounded up: a wait that ends a little early would be a busy loop until the deadline
+    # Rounded up: a wait that ends a little early would be a busy loop until the deadline.
     return [descriptor for descriptor, _ in poller.poll(int(seconds * 1000) + (seconds > 0))]
 
 
@@ -36,23 +36,23 @@ class Observer(Protocol):
         """Called with one sentence for the user."""
 
     def stopping(self, reason: str) -> None:
-        """Called when the job is asked to stop."""
+        """Called when the job is being stopped."""
 
     def tick(self, now: float) -> float | None:
         """Do what is due; returns the latest time (of ``time.monotonic``) for the next call, None for none."""
 
     def stop_wanted(self) -> StopRequested | None:
-        """The request to stop the job because of something that the observer saw; None for none."""
+        """The request to stop the job because of an observation; None for none."""
 
 
 def heeded(numbers: Iterable[int]) -> list[int]:
-    """These signals, without SIGHUP where nohup(1) has had it ignored."""
+    """These signals, without SIGHUP if nohup(1) has set it to be ignored."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return [number for number in numbers if number != signal.SIGHUP or not ignored]
 
 
 class Left(Exception):
-    """The user has asked twice to stop: the client leaves the job to the RM, which ends it."""
+    """The user has requested the stop twice: the client leaves the job to the RM, which ends it."""
 
 
 class SignalWatch:
@@ -99,7 +99,7 @@ class Stops:
         self._interrupts = 0
 
     def received(self) -> Iterator[StopRequested]:
-        """The requests since the last call; the observer is told of them. Raises Left at the second Ctrl-C."""
+        """The requests since the last call; the observer is notified of them. Raises Left at the second Ctrl-C."""
         for number in self._signals.received() if self._signals is not None else ():
             self._interrupts += 1
             if self._interrupts > 1 and number == signal.SIGINT:

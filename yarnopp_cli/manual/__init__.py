@@ -1,4 +1,4 @@
-"""The manual: pages as data (``roff``), their prose (``text``), and what declarations make of them (``pages``).
+"""The manual: pages as data (``roff``), their prose (``text``), and the pages made from declarations (``pages``).
 
 ``python -m yarnopp_cli.manual`` rewrites the generated files of a source tree.
 """

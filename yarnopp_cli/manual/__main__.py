@@ -1,4 +1,4 @@
-"""Rewrite the generated files of the source tree that this module lies in; a test checks that they are current."""
+"""Rewrites the generated files of the source tree of this module; a test checks that they are current."""
 
 from __future__ import annotations
 

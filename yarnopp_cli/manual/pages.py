@@ -1,6 +1,6 @@
 """The pages of the manual, from the declarations of properties, commands and options. Writes no file.
 
-``GENERATED`` names the files of the source tree that are made here; ``yopp man`` shows the same pages.
+``GENERATED`` names the generated files of the source tree; ``yopp man`` shows the same pages.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _toml_lines(declared: Property, mark: str) -> list[str]:
     lines = [""]
     for paragraph in property_texts(declared):
         lines += textwrap.wrap(paragraph, 108, initial_indent="# ", subsequent_indent="# ")
-    # TOML writes booleans, numbers and plain texts as JSON does.
+    # TOML writes booleans, numbers and plain texts in the same way as JSON.
     return [*lines, f"{mark}{declared.name} = {json.dumps(declared.default)}"]
 
 
@@ -134,7 +134,7 @@ def command_page(root: Any) -> Page:
 def single_page(command: Any, context: Any, name: str, summary: str) -> Page:
     """The page of one command ("yopp node") and its subcommands, for ``yopp man COMMAND``."""
     blocks, options = _described(command, name, context.parent)
-    if not summary[:2].isupper():  # YARN's must not become yARN's
+    if not summary[:2].isupper():  # "YARN's" must not become "yARN's".
         summary = summary[:1].lower() + summary[1:]
     sections = {"DESCRIPTION": blocks}
     if name == "yopp top":

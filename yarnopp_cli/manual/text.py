@@ -77,9 +77,9 @@ COMMON = (
 
 IDS: tuple[Block, ...] = (
     Paragraph(
-        """An ID is any of these: YARN's full id; `last`, the newest, but none of `run --on-end`; a number (`3`
-        is application 3, `3.2` the newest container of its task 2, `3.c2` its container 2, `45455` the node of that
-        port); the name of an application (`train`, or `train.2` for its task 2; of several, the one that runs, else
+        """An ID is any of these: YARN's full id; `last`, the newest one, without the jobs of `run --on-end`; a number
+        (`3` is application 3, `3.2` the newest container of its task 2, `3.c2` its container 2, `45455` the node with
+        that port); the name of an application (`train`, or `train.2` for its task 2; of several, the running one, else
         the newest); or a suffix (`_0003`) that no other id has. The column TASK of `yopp ps` shows the numbers of
         tasks. In an application without them, such as one on a YARN cluster, `3.2` is container 2."""
     ),
@@ -104,7 +104,7 @@ ENVIRONMENT: tuple[Tagged, ...] = (
     _entry("YOPP_TIMEOUT", "How long a command may take, unless `--timeout` is given: 90s, 5m."),
     _entry(
         "NOTIFY_SOCKET",
-        """The socket of a service manager, which `up --foreground`, `rm run` and `nm run` tell that they are ready,
+        """The socket of a service manager; `up --foreground`, `rm run` and `nm run` report to it that they are ready,
         reload or end; see sd_notify(3).""",
     ),
     _entry("PAGER", "The program that shows help and manual pages longer than the terminal."),
@@ -112,7 +112,7 @@ ENVIRONMENT: tuple[Tagged, ...] = (
     _entry(
         "HADOOP_USER_NAME",
         """The user who owns the job, for queues and shares. It counts only when root submits; in root's cluster the
-        processes run as that user, too, with your environment. `run --user` passes on nothing of that.""",
+        processes run as that user, too, with your environment. `run --user` does not pass the environment on.""",
     ),
     _entry("YOPP_HADOOP_EXIT", "`dshell` returns Hadoop's own exit codes, if it is not empty and not 0."),
     _entry("NO_COLOR", "No colours, if it is not empty."),
@@ -128,9 +128,9 @@ DESCRIPTION: tuple[Block, ...] = (
         everything."""
     ),
     Paragraph(
-        """A guaranteed container starts at once, on resources of its own. An opportunistic one may be sent to a
-        node that is full: it waits in the node's queue, starts as soon as there is room, and is preempted when a
-        guaranteed one needs that room. It is then requested again, and its job does not fail."""
+        """A guaranteed container starts at once, on resources of its own. An opportunistic one may be sent to a node
+        that is full: it waits in the node's queue, starts when there is room, and is preempted when a guaranteed one
+        needs the room. It is then requested again, and its job does not fail."""
     ),
     Paragraph(
         """If no cluster is running, a job starts one for itself, which ends with its last job. `yopp up` starts one
@@ -142,7 +142,7 @@ DESCRIPTION: tuple[Block, ...] = (
     ),
     Paragraph(
         """`-o` selects the form of the output. `json` (or `--json`) is one document, YARN's own where YARN has one,
-        with filters applied, and where nothing is listed null stands for the list, as in YARN (`{"containers":null}`);
+        with filters applied, and null instead of an empty list, as in YARN (`{"containers":null}`);
         `jsonl` is one object per line, none for an empty list. `tsv` is the table for programs: the same columns
         and the same cells, never cut, separated by tabs, below a line of column keys. `wide` has more columns.
         `name` prints only ids, as does `-q`, which also silences standard error. `--columns` selects the columns
@@ -175,11 +175,11 @@ COMPATIBILITY: tuple[Block, ...] = (
     Paragraph(
         """Keys of JSON documents, exit codes, `-q`, and the keys and order of the columns of `-o tsv` do not change
         between versions; keys and columns may be added. JSON has the form of YARN's REST documents, with yopp's own
-        values under `yopp`. Tables and sentences are for people and may change."""
+        values under `yopp`. Tables and sentences are for users and may change."""
     ),
     Paragraph(
-        """With `alias hadoop=yopp yarn=yopp`, the commands in YARN's documentation of opportunistic containers work
-        as they are written there. Called by a link of the name `yarn`, it prints YARN's tables, too; an alias does not
+        """With `alias hadoop=yopp yarn=yopp`, the commands in YARN's documentation of opportunistic containers work as
+        they are written there. Called by a link of the name `yarn`, it prints YARN's tables, too; an alias does not
         change the name."""
     ),
 )
@@ -199,12 +199,10 @@ SITE_DESCRIPTION: tuple[Block, ...] = (
         precedence: the default below; the site file; a `-D` on the command line."""
     ),
     Paragraph(
-        f"""The site file is the first that exists of `~/.config/yopp/yarn-site.toml`, `{SYSTEM_SITE}` and
-        the local site that comes with yopp, which enables opportunistic containers with a queue length of 10.
-        `YOPP_CONF` names other files instead, and `--conf`, which may be repeated, replaces both; later files override
-        earlier ones. A directory stands for the files {
-            ", ".join(f"`{name}`" for name in FILES_OF_A_DIRECTORY)
-        } in it."""
+        f"""The site file is the first that exists of `~/.config/yopp/yarn-site.toml`, `{SYSTEM_SITE}` and the local
+        site that comes with yopp, which enables opportunistic containers with a queue length of 10. `YOPP_CONF` names
+        other files instead, and `--conf`, which may be repeated, replaces both; later files override earlier ones. A
+        directory stands for the files {", ".join(f"`{name}`" for name in FILES_OF_A_DIRECTORY)} in it."""
     ),
     Paragraph(
         """Unknown properties, values of the wrong type or out of bounds, and values that contradict each other are
@@ -283,8 +281,8 @@ SITE_QUEUES = (
 """The introduction to the properties of queues."""
 SITE_RESOURCE_TYPES = (
     "Beside memory and vcores, a node may have resources that are only counted: GPUs, licences, test boards. "
-    "`yarn.resource-types` names the types, and this property says how many of one a node has; <name> is its name "
-    '(`"yarn.nodemanager.resource-type.yarn.io/gpu" = 2`). A container gets what it asks for with --resource NAME=N, '
-    "or waits for it."
+    "`yarn.resource-types` names the types, and this property sets how many of one a node has; <name> is its name "
+    '(`"yarn.nodemanager.resource-type.yarn.io/gpu" = 2`). A container requests some with --resource NAME=N, and waits '
+    "until they are free."
 )
 """The introduction to the properties of resource types."""

@@ -1,6 +1,7 @@
 """Pictures of a job for ``yopp report``, drawn with Matplotlib (the extra ``report``) as SVG text.
 
-The only module that imports it. No window, no files, no state of its own: figures are made without pyplot.
+The only module that imports it. It opens no window, writes no files and keeps no state: figures are made without
+pyplot.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _STYLE = {
 
 
 def available() -> Any:
-    """The Matplotlib module. Raises YoppError with the command to type where it is not installed."""
+    """The Matplotlib module. Raises YoppError, with the command to type, if it is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -60,8 +61,8 @@ def available() -> Any:
 
 
 def timeline_svg(found: Sequence[Line], begin: int) -> str:
-    """A line for each container, by node and in order of grant: waiting, running by type, paused; a mark where it
-    ended badly."""
+    """A line for each container, by node and in order of grant: waiting, running by type, paused; a mark for a failed
+    end."""
     shown = by_node(found[:MOST_LINES])
     height = min(14.0, 1.2 + 0.16 * len(shown))
 
@@ -143,9 +144,7 @@ def _legend(axes: Any) -> None:
 
 
 def load_svg(found: Sequence[Line], begin: int, vcores: int) -> str:
-    """Vcores in use by type against those of the nodes, and below, on a scale of their own, the vcores
-    queued.
-    """
+    """Vcores in use by type beside the vcores of the nodes, and below, with a separate scale, the queued vcores."""
     queued = timeline.load(found, "OPPORTUNISTIC", timeline.QUEUED)
 
     def draw(axes: Any, below: Any = None) -> None:
@@ -200,14 +199,14 @@ def waits_svg(found: Sequence[Line]) -> str:
         axes.set_ylabel("share of containers")
         axes.set_ylim(0, 1.02)
         axes.set_xlim(left=0)
-        if timeline.waits(found):  # without a curve there is nothing to explain
+        if timeline.waits(found):  # Without a curve, no legend is needed.
             axes.legend(loc="lower right", frameon=False, fontsize=8)
 
     return _svg(draw, 2.6)
 
 
 def _svg(draw: Any, height: float, panels: int = 1) -> str:
-    """What ``draw`` puts on ``panels`` axes, one below the other: an ``<svg>`` whose text has the page's
+    """An ``<svg>`` of the drawing by ``draw`` on ``panels`` axes, one below the other; its text has the page's
     colour.
     """
     matplotlib = available()

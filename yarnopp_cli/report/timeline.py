@@ -41,8 +41,8 @@ class Segment:
 class Line:
     """One container's life. ``outcome`` is ok, failed, preempted, shed, aborted, or "" while it lives.
 
-    ``submitted`` is when its application was submitted, ``eligible`` when its master requested it; 0 where
-    that was not kept. ``why`` is the event's reason where ``outcome`` is aborted.
+    ``submitted`` is the time of its application's submission, ``eligible`` the time of its master's request; 0 if it
+    was not kept. ``why`` is the event's reason if ``outcome`` is aborted.
     """
 
     container: str
@@ -75,8 +75,8 @@ class Line:
         return self.spent(GRANTED) + self.spent(QUEUED)
 
     def waited_since(self, begin: int) -> int:
-        """Milliseconds from ``begin`` to its start, or to its end if it never ran; from its grant where
-        ``begin`` is not known.
+        """Milliseconds from ``begin`` to its start, or to its end if it never ran; from its grant if ``begin`` is not
+        known.
         """
         if not begin or not self.segments:
             return self.waited_ms
@@ -194,7 +194,7 @@ def _spread(values: Sequence[int]) -> dict[str, int]:
 
 
 def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
-    """The figures of a job. ``vcores`` are those of the nodes it ran on, 0 for unknown."""
+    """The figures of a job. ``vcores`` is the total of its nodes, 0 if unknown."""
     tasks = [one for one in found if not one.is_master]
     begin = min((one.segments[0].begin for one in found if one.segments), default=0)
     end = max((one.segments[-1].end for one in found if one.segments), default=0)

@@ -26,9 +26,9 @@ EXPLAIN = Binding("e", "explain", "Explain")
 
 
 class Action(NamedTuple):
-    """An action on containers: its keys, for which containers it is possible, and why not for the others.
-    ``ask`` makes the question that is asked first (before a promotion the nodes are queried, too); ``danger``
-    marks actions that the dialog shows as dangerous.
+    """An action on containers: its keys, the containers for which it is possible, and the reason why not for others.
+    ``ask`` makes the question that precedes it (before a promotion the nodes are queried, too); ``danger`` marks
+    actions that the dialog shows as dangerous.
     """
 
     keys: str
@@ -120,7 +120,7 @@ class ContainerActions(TopScreen):
     async def _ask_promotion(
         self, reports: Sequence[ContainerReport], picture: Picture, perform: Callable[[], None]
     ) -> None:
-        """Ask once the nodes have answered which containers would give way."""
+        """Ask when the nodes have answered which containers would be preempted."""
         try:
             gives_way = await in_thread(partial(self.top.source.gives_way, reports, picture))
         except (YoppError, OSError) as error:

@@ -91,9 +91,9 @@ class YoppTop(TopApp):
         self.run_worker(self.feed.run(), group="events")
 
     def terminal_gone(self) -> None:
-        """End: the terminal is gone. Callable from any thread."""
+        """End the app: the terminal is gone. Callable from any thread."""
         if self._own_loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended already
+            with contextlib.suppress(RuntimeError):  # The loop has ended already.
                 self._own_loop.call_soon_threadsafe(partial(self.exit, return_code=128 + signal.SIGHUP))
 
     def action_place(self, name: str) -> None:

@@ -76,15 +76,15 @@ class TopApp(App[None]):
         self._wake = asyncio.Event()
 
     def panic(self, *renderables: Any) -> None:
-        """Textual's: a thread failed. What it says is printed at the end, which then is not a success."""
+        """Textual's: a thread failed. Its message is printed at the end, and the exit code is not 0."""
         self._return_code = self._return_code or EXIT_BUG
         super().panic(*renderables)
 
     def _fatal_error(self) -> None:
-        """Textual's: end, as nothing handles an exception. ``top`` raises it again: it is told as in other commands."""
+        """Textual's: end after an unhandled exception. ``top`` raises it again: it is reported as in other commands."""
         self._close_messages_no_wait()
 
-    # ---- taking pictures
+    # ---- pictures
 
     def begin(self) -> None:
         """Begin to take pictures."""
@@ -191,7 +191,7 @@ class TopApp(App[None]):
         self._blurred = False
         self.wake()
 
-    # ---- doing things
+    # ---- actions
 
     def notify(
         self,
@@ -299,7 +299,7 @@ class TopScreen(Screen[None]):
             self.notify(identity, title="copied", timeout=3)
 
     def action_explain(self) -> None:
-        """Explain the state of the selected row or container, and why it waits."""
+        """Show the state of the selected row or container, and why it waits."""
         if identity := self.identity():
             self.top.explain(identity)
 

@@ -62,7 +62,7 @@ class TopCommands(Provider):
             yield _Command(f"Go to container {one.container_id}", run, told)
 
     async def discover(self) -> Hits:
-        """Textual's: the commands offered before anything is typed."""
+        """Textual's: the commands offered before the user types."""
         for command in [*self._actions(), *list(self._places())[:5]]:
             yield DiscoveryHit(command.name, command.run, help=command.help)
 
@@ -81,8 +81,8 @@ def _push(top: TopApp, screen: Callable[[], TopScreen]) -> None:
 
 
 def _literally(words: Sequence[str], name: str) -> float:
-    """The bonus of a name that contains all words over one that only has their letters in order (nearly all
-    ids of digits do); larger if it ends with the last word: users know ids by their last digits.
+    """The bonus of a name that contains all words, over a name that only has their letters in order (as nearly all ids
+    do); larger if it ends with the last word: users know ids by their last digits.
     """
     if not words or not all(word in name for word in words):
         return 0.0

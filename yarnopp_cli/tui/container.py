@@ -86,7 +86,7 @@ class TrackedContainer(ContainerActions):
         try:
             self.report = await in_thread(partial(self.top.source.container, self.report.container_id))
         except (YoppError, OSError):
-            return  # the next picture asks again
+            return  # The next picture asks again.
         finally:
             self._asking = False
         self.update()

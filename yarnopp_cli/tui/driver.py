@@ -1,4 +1,4 @@
-"""Reads the terminal as Textual does, whatever is typed or pasted there.
+"""Reads the terminal as Textual does, but survives any typed or pasted input.
 
 Textual's own reading thread ends the program at a byte that is not UTF-8, and at some sequences.
 """
@@ -14,8 +14,8 @@ from textual.drivers import linux_driver
 
 
 class Driver(linux_driver.LinuxDriver):
-    """Textual's driver. A byte that is not UTF-8 is U+FFFD, so a paste stays one. A sequence at which the parser fails
-    (``ESC [ 9999999999 u``) is dropped, with what was read beside it.
+    """Textual's driver. A byte that is not UTF-8 is read as U+FFFD, so that a paste stays one event. A sequence at
+    which the parser fails (``ESC [ 9999999999 u``) is dropped, with the other input of the same read.
     """
 
     def start_application_mode(self) -> None:

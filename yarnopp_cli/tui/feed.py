@@ -31,7 +31,7 @@ class EventFeed:
         self._life = 0
 
     async def run(self) -> None:
-        """Fetch events for ever; a cluster that does not answer is tried again every second."""
+        """Fetch events for ever; if the cluster does not answer, try again every second."""
         wait_ms = _WAIT_MS
         while True:
             newest = self._since == 0
@@ -45,11 +45,12 @@ class EventFeed:
                 response = await in_thread(partial(self._source.events, request))
             except (YoppError, OSError):
                 await asyncio.sleep(_RETRY_SECONDS)
-                wait_ms = 0  # another ResourceManager may answer, whose numbers begin anew: do not wait for higher ones
+                # Another ResourceManager may answer, whose numbers begin anew: do not wait for higher ones.
+                wait_ms = 0
                 continue
             wait_ms = _WAIT_MS
             if response.cluster_timestamp != self._life and self._life:
-                # Another life of the ResourceManager, whose numbers begin anew.
+                # The numbers of a new history begin anew.
                 self._life, self._since = 0, 0
                 continue
             self._life = response.cluster_timestamp

@@ -44,7 +44,7 @@ def _enter(what: str) -> Binding:
 
 
 class Row(NamedTuple):
-    """How rows of one kind are identified, and described in full below the table."""
+    """The identity of rows of one kind, and their full description below the table."""
 
     identify: Callable[[Any], str]
     note: Callable[[Any, Picture], lines.Told]
@@ -312,7 +312,7 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
 
 
 class QueueScreen(_ContainerTable, inherit_bindings=False):
-    """One row per queued or paused container, in the order in which they will run: what waits where, and why."""
+    """One row per queued or paused container, in the order in which they will run, with the reason of the wait."""
 
     NAME = "Queue"
     EMPTY = "nothing is waiting"
@@ -344,7 +344,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(_enter("Open"), FILTER, Binding("f", "kind", "Kind"), EXPLAIN, SORT_UNSEEN, *ALWAYS)
     ]
-    # Event numbers begin anew with another life of the ResourceManager.
+    # Event numbers begin anew with a new cluster.
     ROW = Row(lambda event: f"{event.seq} {event.t}", lines.of_event)
 
     def __init__(self) -> None:
@@ -365,7 +365,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         return tables.EVENT_COLUMNS
 
     def identity(self) -> str:
-        """The id of what the event under the cursor happened to."""
+        """The id of the subject of the event under the cursor."""
         event: HistoryEvent | None = self.table.current
         return subject(event) if event is not None else ""
 

@@ -158,7 +158,7 @@ class Source:
                 return "paused" if state is ContainerState.PAUSED else state.value
             if action == RESUME:
                 after = client.resume_container(report).state
-                return "will go on as soon as there is room" if after is ContainerState.PAUSED else "going on"
+                return "will resume when there is room" if after is ContainerState.PAUSED else "going on"
             kind, target = _UPDATES[action]
             response = client.update_container(
                 UpdateContainerRequest(report.container_id, -1, kind, None, target)

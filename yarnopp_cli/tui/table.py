@@ -26,7 +26,7 @@ from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 
 _GUTTER = 2
 _TELLING = 4
-"""A part of a text in fewer cells than this is not shown."""
+"""The least width, in cells, at which a part of a text is shown."""
 CURSOR, MARK = "▸", "●"
 
 

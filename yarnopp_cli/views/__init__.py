@@ -1,1 +1,1 @@
-"""Views: how reports look as tables and as YARN's REST documents. Pure; they never read, ask or print."""
+"""Views: reports as tables and as YARN's REST documents. Pure; they never read files, make calls or print."""

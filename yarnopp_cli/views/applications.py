@@ -69,13 +69,13 @@ def work_text(report: ApplicationReport, now_ms: int) -> str:
 
 
 def diagnostics_text(report: ApplicationReport) -> str:
-    """Why the application waits or ended, for people."""
+    """Why the application waits or ended, for users."""
     told = plain_diagnostics(report.diagnostics, report.summary)
     return told or (flaws_text(report.summary) if report.summary is not None else "")
 
 
 def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
-    """The columns of ``app list``; ``now_ms`` is the epoch time that running times are counted to."""
+    """The columns of ``app list``; ``now_ms`` is the epoch time to which running times are counted."""
     return (
         Column(
             "id",
@@ -298,7 +298,7 @@ def _tracking_url(app: ApplicationReport) -> str:
 
 
 def _number(identifier: str, place: int) -> int:
-    """The number at a position of an id; 0 where there is none."""
+    """The number at a position of an id; 0 if there is none."""
     parts = identifier.split("_")
     return int(parts[place]) if len(parts) > 1 and parts[place].isdigit() else 0
 
@@ -364,7 +364,7 @@ def summary_text(summary: JobSummary) -> str:
 _PAUSED_FOR = {
     "LOAD": ", because of the load of other programs",
     "MEMORY": ", because memory was short",
-    "WINDOW": ", outside the window of time for opportunistic containers",
+    "WINDOW": ", outside the time window for opportunistic containers",
     "GUARANTEED": ", to make room for guaranteed containers",
     "RESIZE": ", because a node was made smaller",
     "PERSON": ", by a user",
@@ -372,10 +372,8 @@ _PAUSED_FOR = {
 
 
 def pauses_text(summary: JobSummary) -> str:
-    """How many containers were paused, for how long in total, and why: ``2 paused, 80 s in all, by load of
-    …``.
-    """
-    return f"{summary.paused} paused, {span(summary.paused_ms_total)} in all{_PAUSED_FOR.get(summary.paused_for, '')}"
+    """The number of paused containers, their total time, and the reason: ``2 paused, 80 s in all, by load of …``."""
+    return f"{summary.paused} paused, {span(summary.paused_ms_total)} in total{_PAUSED_FOR.get(summary.paused_for, '')}"
 
 
 ATTEMPT_COLUMNS: tuple[Column[ApplicationAttemptReport], ...] = (
@@ -402,7 +400,7 @@ def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
         "blacklistedNodes": ", ".join(attempt.blacklist),
         "nodesBlacklistedBySystem": "",
         "appAttemptId": attempt.attempt_id,
-        "exportPorts": "null",  # YARN writes this word where there are none
+        "exportPorts": "null",  # YARN writes this word if there are none.
         "appAttemptState": attempt.state,
         "diagnosticsInfo": attempt.diagnostics,
     }

@@ -63,7 +63,7 @@ def error_document(problem: YoppError) -> dict[str, Any]:
 
 
 def usage_document(used: Resource, masters: Resource, **more: Any) -> dict[str, Any]:
-    """A ResourcesInfo: what is used of the only partition."""
+    """A ResourcesInfo: the usage of the only partition."""
     found = {"used": resource_document(used), "reserved": resource_document(Resource()), **more}
     partition = {"partitionName": "", **found, "amUsed": resource_document(masters)}
     return {"resourceUsagesByPartition": [partition]}

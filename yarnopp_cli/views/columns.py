@@ -1,8 +1,8 @@
-"""The columns and fields of lists, tables and details of one kind of thing, declared once for all that draw
-them. Pure.
+"""The columns and fields of one kind of entity, declared once for lists, tables, details, pages and ``yopp top``.
+Pure.
 
-A column's value has a kind, which determines how it is written: in tables of the command line and tsv, and
-with a tone in ``yopp top``. A tone only repeats what the text says, so that nothing is lost without colours.
+A column's value has a kind, which determines its text: in tables of the command line and tsv, and with a tone in
+``yopp top``. A tone only repeats the meaning of the text, so that no information is lost without colours.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TONED = {
 STATE_TONES = {state: tone for tone, states in _TONED.items() for state in states}
 """The tone of each state that any table shows."""
 HOT = 90.0
-"""Percent from which on a use is shown as a warning."""
+"""The percentage from which on a usage is shown as a warning."""
 
 
 class Cell(Record):
@@ -39,7 +39,7 @@ class Cell(Record):
 
 
 class Kind(Record):
-    """How values of one kind are shown: ``text`` in tables, tsv and pages, ``cell`` in ``yopp top``."""
+    """The display of values of one kind: ``text`` in tables, tsv and pages, ``cell`` in ``yopp top``."""
 
     text: Callable[[Any], str]
     cell: Callable[[Any], Cell]
@@ -96,12 +96,12 @@ class TopColumn(Record, Generic[T]):
 class Column(Record, Generic[T]):
     """One column. ``key`` names it in ``--columns``, ``--sort``, tsv and jsonl.
 
-    ``value`` gives the sort key, and the value in jsonl of chosen columns; ``shown`` the text of the cell in
-    tables and tsv, if its kind does not give it. ``flexible`` columns may be shortened on a narrow terminal;
-    ``short`` is the text of the cell in a table that is too wide for its terminal, before any column is left
-    out. ``wide`` columns appear only with ``-o wide``, or when they are named; those with a number in
-    ``spare`` are left out where the terminal is too narrow: first those that say nothing, then 1 first.
-    ``ours``: only yopp has the column; lists of a YARN cluster lack it.
+    ``value`` gives the sort key, and the value in jsonl of chosen columns; ``shown`` the text of the cell in tables
+    and tsv, if it differs from its kind's. ``flexible`` columns may be shortened on a narrow terminal; ``short`` is
+    the text of the cell in a table that is too wide for its terminal, before any column is left out. ``wide`` columns
+    appear only with ``-o wide``, or if they are named; columns with a number in ``spare`` are left out if the terminal
+    is too narrow: first columns without information, then 1 first. ``ours``: only yopp has the column; lists of a YARN
+    cluster lack it.
     """
 
     key: str
@@ -133,19 +133,19 @@ class Column(Record, Generic[T]):
         cell: Callable[[T], Cell] | None = None,
         flexible: bool = False,
     ) -> TopColumn[T]:
-        """This column in ``yopp top``, under another title, and at least as wide as that."""
+        """This column in ``yopp top``, under another title, and at least as wide as the title."""
         value, kind = self.value, self.kind
         drawn = cell or (lambda row: kind.cell(value(row)))
         return TopColumn(key or self.key, title, max(width, len(title)), drawn, value, self.numeric, flexible)
 
 
 def default_columns(columns: Iterable[Column[T]], *, wide: bool) -> tuple[Column[T], ...]:
-    """The columns shown when none are named."""
+    """The columns that are shown if none are named."""
     return tuple(column for column in columns if wide or not column.wide)
 
 
 NOTHING = frozenset(("", "-", "0"))
-"""The cells that say nothing."""
+"""The cells without information."""
 
 
 def that_fit(
@@ -172,14 +172,12 @@ def that_fit(
 
 
 def choose(columns: Sequence[Column[T]], keys: str) -> tuple[Column[T], ...]:
-    """The columns that ``keys`` ("id,state") names, in that order. Raises KeyError with the first unknown
-    key.
-    """
+    """The columns of ``keys`` ("id,state"), in this order. Raises KeyError with the first unknown key."""
     return tuple(find(columns, key) for key in keys.split(",") if key.strip())
 
 
 def find(columns: Sequence[Column[T]], key: str) -> Column[T]:
-    """The column that a key or a title names, case-insensitively. Raises KeyError."""
+    """The column with this key or title, case-insensitively. Raises KeyError."""
     wanted = key.strip().casefold()
     for column in columns:
         if wanted in (column.key.casefold(), column.title.casefold()):
@@ -188,7 +186,7 @@ def find(columns: Sequence[Column[T]], key: str) -> Column[T]:
 
 
 def sort(rows: Sequence[T], columns: Sequence[Column[T]], keys: str) -> list[T]:
-    """``rows`` sorted by ``keys`` ("state,-memory"), the first the most important. Raises KeyError as
+    """``rows`` sorted by ``keys`` ("state,-memory"), the first key is the most important. Raises KeyError as
     ``choose``.
     """
     ordered = list(rows)
@@ -199,7 +197,7 @@ def sort(rows: Sequence[T], columns: Sequence[Column[T]], keys: str) -> list[T]:
 
 
 def _sortable(value: Any) -> tuple[int, float, str]:
-    """None before numbers before texts, so that mixed columns sort too."""
+    """None before numbers before texts, so that mixed columns can be sorted, too."""
     if value is None:
         return (0, 0.0, "")
     if isinstance(value, (int, float)):
@@ -220,10 +218,10 @@ Pairs = Sequence[tuple[str, str]]
 
 
 class Noun(Record, Generic[T]):
-    """One kind of thing: its columns, its JSON, the lines of its ``status``, and its identity.
+    """One kind of entity: its columns, its JSON, the lines of its ``status``, and its identity.
 
-    ``singular`` and ``plural`` are its names in YARN's JSON. ``columns``, ``document`` and ``fields`` take
-    the epoch milliseconds that times are counted to.
+    ``singular`` and ``plural`` are its names in YARN's JSON. ``columns``, ``document`` and ``fields`` take the time,
+    in epoch milliseconds, to which durations are counted.
     """
 
     singular: str
@@ -237,16 +235,16 @@ class Noun(Record, Generic[T]):
     finals: tuple[str, ...] = ()
     """The values of ``--final``."""
     ours: frozenset[str] = frozenset()
-    """The names of the ``fields`` that only yopp has; columns have a flag of their own for that."""
+    """The names of the ``fields`` that only yopp has; columns have a separate flag."""
 
     def told(self, pairs: Pairs) -> Pairs:
-        """The fields that YARN has too, without empty ones."""
+        """The fields that YARN also has, without empty ones."""
         return [(name, value) for name, value in pairs if name not in self.ours and value]
 
     def documents(self, listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The document of a list, from the documents of its things; as in YARN, null for an empty list."""
+        """The document of a list, from the documents of its entities; as in YARN, null for an empty list."""
         return {self.plural: {self.singular: list(listed)} if listed else None}
 
     def every(self, rows: Sequence[T], now_ms: int = 0) -> dict[str, Any]:
-        """The document of a list of things at ``now_ms``."""
+        """The document of a list of entities at ``now_ms``."""
         return self.documents([self.document(row, now_ms) for row in rows])

@@ -34,7 +34,7 @@ _INVALID = int(ContainerExitStatus.INVALID)
 _SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
 _KILL_CODE = 137
 _LEAST_MS = 10
-"""Times of start and end are of the node's messages, which come within some milliseconds."""
+"""The accuracy of start and end times, in milliseconds: they are times of the node's messages."""
 _PLAIN = pattern(r"[\w@%+=:,./-]+")
 
 
@@ -75,13 +75,13 @@ def is_live(report: ContainerReport) -> bool:
 
 
 def shell_code(report: ContainerReport) -> int | None:
-    """The exit code a shell would show; None while it is live, 75 if it was preempted or never ran, 124 if it took
-    too long, 137 if it was killed.
+    """The exit code as in a shell; None while it is live, 75 if it was preempted or never ran, 124 if it took too
+    long, 137 if it was killed.
     """
     if is_live(report):
         return None
     if report.exit_status == EXIT_TIMEOUT:
-        return EXIT_TIMEOUT  # its own is that of the signal that ended it then
+        return EXIT_TIMEOUT  # Its own exit code is then that of the ending signal.
     if report.exit_status in PREEMPTION_STATUSES:
         return EXIT_TRY_AGAIN
     if report.exit_code is not None:
@@ -90,7 +90,7 @@ def shell_code(report: ContainerReport) -> int | None:
 
 
 def since_ms(report: ContainerReport) -> int:
-    """When the container's present state began, in epoch milliseconds; 0 if not known."""
+    """The time when the container's present state began, in epoch milliseconds; 0 if not known."""
     if report.state is ContainerState.DONE:
         return report.finished_at_ms
     if report.state in (ContainerState.PAUSING, ContainerState.PAUSED):
@@ -101,7 +101,7 @@ def since_ms(report: ContainerReport) -> int:
 
 
 def time_ms(report: ContainerReport, now_ms: int) -> int:
-    """How long a container has run, or ran; for a waiting one, how long it has waited. -1 if not known."""
+    """The time for which a container has run, or ran; for a waiting one, for which it has waited. -1 if not known."""
     ended = report.state is ContainerState.DONE
     begin = (
         report.started_at_ms
@@ -113,7 +113,7 @@ def time_ms(report: ContainerReport, now_ms: int) -> int:
 
 
 def command_text(report: ContainerReport) -> str:
-    """The container's command as one line, quoted where a shell needs it."""
+    """The container's command as one line, with the quotes that a shell needs."""
     return " ".join(
         word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'" for word in report.command
     )
@@ -146,7 +146,7 @@ def exit_status_text(status: int) -> str:
 
 
 def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
-    """The columns of ``container list`` and ``ps``; ``now_ms`` is what times are counted to."""
+    """The columns of ``container list`` and ``ps``; ``now_ms`` is the time to which durations are counted."""
     return (
         Column(
             "id",
@@ -202,13 +202,13 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
 
 
 def by_key(now_ms: int) -> dict[str, Column[ContainerReport]]:
-    """All columns by their keys, including that of pages."""
+    """All columns by their keys, including the one of pages."""
     allocated = Column[ContainerReport]("allocated", "", lambda one: one.resource.memory, kind=MEGABYTES)
     return {column.key: column for column in (*columns(now_ms), allocated)}
 
 
 def _port(report: ContainerReport) -> str:
-    """The shortest name of the node that can be typed, its port: all nodes of a host differ by their ports."""
+    """The shortest name of the node that can be typed: its port, in which all nodes of a host differ."""
     return report.node_id.rpartition(":")[2]
 
 
@@ -223,7 +223,7 @@ def _why(report: ContainerReport) -> str:
 
 
 def _why_document(report: ContainerReport) -> list[dict[str, str]]:
-    """Why it waits, as its node says."""
+    """Why it waits, according to its node."""
     if not report.why:
         return []
     from .explain.reasons import text
@@ -248,13 +248,13 @@ def _used_mb(report: ContainerReport) -> int:
 
 
 def throttled_ms(report: ContainerReport) -> int:
-    """For how long the kernel has throttled the container's CPU, in milliseconds."""
+    """The time for which the kernel has throttled the container's CPU, in milliseconds."""
     return round(report.usage.throttled_seconds * 1000)
 
 
 def mean_cores(report: ContainerReport, wall_ms: int) -> float:
-    """The cores that it has used on average over ``wall_ms`` since its start. A shorter time than the node can tell
-    counts as ``_LEAST_MS``: else a container that ends at once would have used many times the machine."""
+    """The cores that it has used on average over ``wall_ms`` since its start. A shorter time than the node can measure
+    counts as ``_LEAST_MS``: otherwise a container that ends at once would show a multiple of the machine's cores."""
     return report.usage.cpu_seconds * 1000 / max(wall_ms, _LEAST_MS) if report.started_at_ms else 0.0
 
 
@@ -404,15 +404,16 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
 
 
 def _waits_ms(report: ContainerReport, now_ms: int) -> tuple[int, int]:
-    """How long a container has waited since it was eligible, and since its submission; -1 where that is not known."""
+    """The time for which a container has waited since it was eligible, and since its submission; -1 if it is not
+    known."""
     return report.waited_ms(report.eligible_at_ms, now_ms), report.waited_ms(report.submitted_at_ms, now_ms)
 
 
 def waits_text(
     report: ContainerReport | None, eligible_ms: int, submitted_ms: int, told: Callable[[float], str]
 ) -> str:
-    """Both waiting times, written by ``told``; "" where neither is known. A master has only one: it is requested by
-    the submission itself.
+    """Both waiting times, formatted by ``told``; "" if neither is known. A master has only one: the submission itself
+    requests it.
     """
     parts = []
     if eligible_ms >= 0 and not (report is not None and report.is_am):

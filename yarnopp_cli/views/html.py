@@ -80,9 +80,7 @@ def shares(guaranteed: float, opportunistic: float, total: float, text: object) 
 
 
 def stacked(parts: Sequence[tuple[str, int]], said: str) -> Html:
-    """Counts as one stacked bar, with the counts in words as its title and ``said`` below it; no bar where
-    all are 0.
-    """
+    """Counts as one stacked bar, with the counts in words as its title and ``said`` below it; no bar if all are 0."""
     total = sum(number for _, number in parts)
     words = ", ".join(f"{number} {name}" for name, number in parts if number)
     bar = _bar(parts, total, 'role="img"', tag("title", words)) if total else ""

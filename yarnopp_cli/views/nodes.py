@@ -15,14 +15,14 @@ from .text import megabytes, short_megabytes, vcores
 
 
 def queue_text(node: NodeReport) -> str:
-    """How many opportunistic containers are queued, and how many may be, if that is known."""
+    """The number of queued opportunistic containers, and the number that may be queued, if known."""
     status = node.opportunistic
     return str(status.queued) if status.queue_capacity < 0 else f"{status.queued}/{status.queue_capacity}"
 
 
 def paused_text(node: NodeReport) -> str:
-    """How many containers of both types are paused on the node, and whether the load of other programs or the
-    closed window is the cause. Neither pauses guaranteed ones.
+    """The number of paused containers of both types on the node, and whether the load of other programs or the closed
+    window is the cause. Neither pauses guaranteed ones.
     """
     return f"{node.paused}{_paused_for(node)}"
 
@@ -35,13 +35,13 @@ def _paused_for(node: NodeReport) -> str:
 
 
 def held_text(node: NodeReport) -> str:
-    """The queue, and whether a closed window holds it."""
+    """The queue, and whether a closed window keeps its containers waiting."""
     closed = node.opportunistic.queued and node.opportunistic.closed_until_ms
     return f"{queue_text(node)} (window)" if closed else queue_text(node)
 
 
 def limit_text(node: NodeReport) -> str:
-    """The queue length that the RM asks the node to keep to."""
+    """The maximum queue length that the RM sets for the node."""
     return str(node.queue_limit) if node.queue_limit >= 0 else "-"
 
 
@@ -218,7 +218,7 @@ def document(node: NodeReport) -> dict[str, Any]:
 
 
 def others_text(node: NodeReport) -> str:
-    """``1/2 yarn.io/gpu``: how many of each countable type containers hold, and how many there are."""
+    """``1/2 yarn.io/gpu``: the amount of each countable type that containers hold, and the total."""
     held = Resource(0, 0, node.opportunistic.others_used) + node.used
     return ", ".join(f"{held.amount(one.name)}/{one.value} {one.name}" for one in node.total.others)
 
@@ -236,7 +236,7 @@ def _others_lines(node: NodeReport) -> list[tuple[str, str]]:
 
 
 def _queued_text(node: NodeReport) -> str:
-    """The queue, the paused containers, and until when no opportunistic container runs."""
+    """The queue, the paused containers, and the time until which no opportunistic container runs."""
     status, text = node.opportunistic, queue_text(node)
     text += f", {node.paused} paused{_paused_for(node)}" if node.paused else ""
     return text + (
@@ -245,7 +245,7 @@ def _queued_text(node: NodeReport) -> str:
 
 
 def _wait_text(status: OpportunisticContainersStatus) -> str:
-    """How long the next container would wait, and how accurate such estimates were."""
+    """The expected wait of the next container, and the accuracy of such estimates."""
     if status.estimated_queue_wait_ms < 0:
         return "unknown"
     text = f"{status.estimated_queue_wait_ms / 1000:g} s"

@@ -39,12 +39,12 @@ class Stat(Record):
 
     @property
     def of_vcores(self) -> float | None:
-        """CPU in percent of the vcores allocated; None for none."""
+        """CPU in percent of the allocated vcores; None without vcores."""
         return 100 * self.cpu / self.vcores if self.vcores else None
 
     @property
     def of_memory(self) -> float | None:
-        """Memory in percent of what was allocated."""
+        """Memory in percent of the allocation."""
         return 100 * self.rss_mb / self.memory_mb if self.memory_mb else None
 
 

@@ -1,4 +1,4 @@
-"""Small pure helpers for text shown to users: harmless characters, widths, durations, sizes, times."""
+"""Small pure helpers for text shown to users: escaped characters, widths, durations, sizes, times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _HARMFUL = pattern(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 SHED = "given back by a full queue"
-"""What people read for YARN's word, shed: it was in a node's queue, had not started, and is requested again."""
+"""The users' text for YARN's word "shed": the container was in a node's queue, had not started, and is requested
+again."""
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
@@ -27,7 +28,7 @@ def number_of(number: float, noun: str) -> str:
 
 
 def are(number: int, one: str = "is", several: str = "are") -> str:
-    """The verb for a number of things."""
+    """The verb for a number of entities."""
     return one if number == 1 else several
 
 
@@ -47,7 +48,7 @@ def about(milliseconds: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """A text as a sentence; an id at its beginning is left as it is."""
+    """A text as a sentence; an id at its beginning is unchanged."""
     first = text.partition(" ")[0]
     capital = text if ":" in first or "_" in first else text[:1].upper() + text[1:]
     return f"{capital.rstrip('.')}." if text else ""
@@ -69,7 +70,7 @@ def harmless(text: str, keep: str = "") -> str:
 
 
 def revealed(text: str) -> str:
-    """The same for an error, which also shows blanks and marks that look like others: ``\\xa0``, ``\\ufeff``."""
+    """The same for an error; blanks and characters that look like others are escaped, too: ``\\xa0``, ``\\ufeff``."""
     return "".join(mark if is_seen(mark) else _escape(mark) for mark in text)
 
 
@@ -82,7 +83,7 @@ def json_line(value: Any, *, indent: int | None = None) -> bytes:
     import json
 
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=(",", ": " if indent else ":"))
-    if not text.isascii() or "\x7f" in text:  # json.dumps has escaped the other controls among these
+    if not text.isascii() or "\x7f" in text:  # json.dumps has escaped the other control characters.
         text = _HARMFUL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
     return text.encode() + b"\n"
 
@@ -91,7 +92,7 @@ def width(text: str) -> int:
     """The number of terminal cells that ``text`` takes."""
     if text.isascii():
         return len(text)
-    import unicodedata  # a library of its own
+    import unicodedata  # A shared library of its own.
 
     cells = 0
     for character in text:
@@ -102,7 +103,7 @@ def width(text: str) -> int:
 
 
 def shorten(text: str, cells: int) -> str:
-    """``text`` cut to ``cells`` terminal cells, ending in an ellipsis if anything was cut."""
+    """``text`` cut to ``cells`` terminal cells, ending in an ellipsis if it was cut."""
     if width(text) <= cells:
         return text
     kept: list[str] = []
@@ -160,7 +161,7 @@ def size_text(resource: Resource) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line of diagnostics, which says what happened last."""
+    """The last line of diagnostics, which describes the last event."""
     return text.strip().rpartition("\n")[2]
 
 
@@ -173,7 +174,7 @@ def repeats(lines: Sequence[str]) -> list[str]:
 
 
 def _fitting(text: str, begin: int, cells: int) -> int:
-    """How many characters from ``begin`` fit into ``cells``; at least one."""
+    """The number of characters from ``begin`` that fit into ``cells``; at least one."""
     used, at = 0, begin
     while at < len(text):
         used += width(text[at])
@@ -239,7 +240,7 @@ def fitted(text: str, cells: int, *, right: bool = False) -> str:
 
 
 def harmless_all(texts: list[str]) -> list[str]:
-    """``harmless`` of each text; fast for the usual lists, in which nothing changes."""
+    """``harmless`` of each text; fast for the usual lists, in which no text changes."""
     together = "".join(texts)
     return texts if together.isascii() and together.isprintable() else [harmless(text) for text in texts]
 
@@ -259,7 +260,7 @@ def fitted_all(texts: Sequence[str], cells: int, *, right: bool = False) -> list
 def short_span(milliseconds: float) -> str:
     """A duration in at most five cells: ``0s``, ``119s``, ``9m``, ``23h``, ``400d``; "-" if negative.
 
-    A unit is used from two of it on, so that 61 s and 118 s are not both shown as ``1m``.
+    A unit is used from two units on, so that 61 s and 118 s are not both shown as ``1m``.
     """
     if milliseconds < 0:
         return "-"

@@ -1,8 +1,8 @@
 """Lists and reports as YARN's own command line prints them, for scripts that parse them. Pure.
 
-The widths, titles and words are those of ``ApplicationCLI``, ``NodeCLI`` and ``QueueCLI`` of Hadoop 3.4, and
-of its ``mapred job`` (``mapreduce.tools.CLI``, ``TypeConverter``). They contain only what YARN prints:
-``yopp`` called by its own name prints the rest.
+The widths, titles and words are copied from ``ApplicationCLI``, ``NodeCLI`` and ``QueueCLI`` of Hadoop 3.4, and from
+its ``mapred job`` (``mapreduce.tools.CLI``, ``TypeConverter``). They contain only YARN's output: ``yopp`` called by
+its own name prints more.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Filters = Mapping[str, Sequence[str]]
 
 
 class Layout(Record, Generic[T]):
-    """How YARN prints one kind of thing.
+    """YARN's layout of one kind of entity.
 
-    ``columns`` are (title, width, text of the cell), right-aligned and separated by tabs; ``count`` is the
-    line above them, ``details`` the lines below a row where details are requested. ``report`` are the lines
-    of one thing, ``heading`` the line above them.
+    ``columns`` are (title, width, text of the cell), right-aligned and separated by tabs; ``count`` is the line above
+    them, ``details`` the lines below a row if details are requested. ``report`` are the lines of one entity,
+    ``heading`` the line above them.
     """
 
     columns: tuple[tuple[str, int, Callable[[T], str]], ...]
@@ -60,7 +60,7 @@ class Layout(Record, Generic[T]):
         return "\n".join(lines)
 
     def text(self, row: T, now_ms: int) -> str:
-        """The report of one thing."""
+        """The report of one entity."""
         return "\n".join([self.heading, *self.report(row, now_ms)])
 
     def _line(self, cells: Sequence[str]) -> str:

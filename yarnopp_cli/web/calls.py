@@ -84,7 +84,7 @@ async def call_daemon(address: str, request: Request[ResponseT], timeout: float 
 
 def _settle(future: asyncio.Future[Any], response: Any, error: YoppError | None) -> None:
     if future.done():
-        return  # its caller is gone
+        return  # The caller has disconnected.
     if error is not None:
         future.set_exception(error)
     else:

@@ -83,7 +83,7 @@ class KeptJobs:
         self._decoder = msgspec.json.Decoder(KeptJob)
 
     def find(self, application_id: str) -> JobView | None:
-        """One job; None if nothing was kept of it, or it is not a MapReduce job."""
+        """One job; None if no history of it is kept, or if it is not a MapReduce job."""
         path = self._run_dir.history_file(application_id)
         try:
             changed = os.stat(path).st_mtime_ns
@@ -111,7 +111,7 @@ class KeptJobs:
         return sorted(found, key=lambda row: (row["finishTime"], row["id"]))
 
     def _read(self, path: str) -> JobView | None:
-        """The job in a file; None if the file is not the history of the application in its name, or holds no
+        """The job in a file; None if the file is not the history of the application in its name, or contains no
         MapReduce job.
         """
         try:
@@ -170,7 +170,7 @@ class ClusterData:
         return (await self._containers(request))[0]
 
     async def _containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """The containers, those that wait as their nodes see them now: with their places, and why they wait."""
+        """The containers; the waiting ones as their nodes see them now, with their places and reasons."""
         found = self.read(request).containers
         told = await self._told(
             (one.node_id, one.container_id) for one in found if one.state and is_waiting(one)
@@ -178,8 +178,8 @@ class ClusterData:
         return tuple(one.merged(told[one.container_id]) if one.container_id in told else one for one in found)
 
     async def _told(self, containers: Iterable[tuple[str, str]]) -> dict[str, ContainerStatus]:
-        """The statuses of some containers, each given as its node's id and its own, as their nodes see them now;
-        those of nodes that do not answer are left out."""
+        """The present statuses of some containers, each given as its node's id and its own; nodes that do not answer
+        are left out."""
         wanted: dict[str, list[str]] = {}
         for node_id, container_id in containers:
             wanted.setdefault(node_id, []).append(container_id)
@@ -203,7 +203,7 @@ class ClusterData:
         raise not_found(f"nodeId, {node_id[:200]}, is not found")
 
     async def job(self, application_id: str) -> JobView | None:
-        """The MapReduce job of an application, live or ended; None if it is not one or nothing was kept of it."""
+        """The MapReduce job of an application, live or ended; None if it is not one, or if no history of it is kept."""
         answer = self.read(GetMapReduceJobRequest(application_id))
         if answer.report is not None:
             return await self.measured(answer)
@@ -260,15 +260,13 @@ async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ..
 
 
 def _alone(one: ContainerStatus, node_id: str) -> ContainerReport:
-    """A report made only of what the node knows."""
+    """A report that contains only the node's facts."""
     kind, size = one.execution_type, one.resource
     return ContainerReport(one.container_id, one.application_id, node_id, kind, size).merged(one)
 
 
 class NodeData:
-    """The data of the NodeManager's documents and pages: the node's own answers, and what its RM knows
-    besides.
-    """
+    """The data of the NodeManager's documents and pages: the node's own answers, and further facts from its RM."""
 
     def __init__(self, calls: LocalCalls, node_id: str, run_dir: RunDir, facts: NodeFacts) -> None:
         self._call = calls

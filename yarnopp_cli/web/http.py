@@ -1,9 +1,9 @@
-"""What both web servers do for every request: check caller and origin, answer in JSON or XML, report errors
-as YARN does.
+"""The common part of both web servers, for every request: checks the caller and the origin, answers in JSON or XML,
+and reports errors as YARN does.
 
-Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding); a
-write must come from the daemon's own user (or a permitted submitter), not from another site, with content
-type JSON. A browser, whose pages may be another user's, is its user's only by the owner's link. GET changes nothing.
+Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding); a write
+must come from the daemon's own user (or a permitted submitter), not from another site, with content type JSON. A
+browser, whose pages may be another user's, has its user's rights only by the owner's link. GET makes no changes.
 Callers cannot exhaust the daemon's file descriptors.
 
 Decisions: callers.
@@ -73,10 +73,10 @@ _NAMES = web.AppKey("names", frozenset[str])
 
 
 class ConnectionLimit:
-    """Closes the longest-silent connection where there are too many.
+    """Closes the longest-silent connection if there are too many.
 
-    Any user of the machine can connect and send nothing, or one header a second; a daemon without free
-    descriptors cannot start containers.
+    Any user of the machine can connect and send nothing, or one header a second; a daemon without free descriptors
+    cannot start containers.
     """
 
     def __init__(self) -> None:
@@ -182,8 +182,8 @@ def respond(
 
 
 def caller(request: web.Request) -> int:
-    """The uid of the caller now, -1 where nobody knows who asks: the caller is remote, has closed the connection, or
-    is a browser without the owner's link.
+    """The uid of the caller now, -1 if it is unknown: the caller is remote, has closed the connection, or is a browser
+    without the owner's link.
     """
     if is_of_a_browser(request) and not linked(request):
         return -1
@@ -193,7 +193,7 @@ def caller(request: web.Request) -> int:
 
 
 def has_token(request: web.Request) -> bool:
-    """Whether the caller sends the cluster's bearer token (RFC 6750)."""
+    """Whether the request has the cluster's bearer token (RFC 6750)."""
     scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not shown:
         return False
@@ -202,19 +202,17 @@ def has_token(request: web.Request) -> bool:
 
 
 def is_owner(request: web.Request) -> bool:
-    """Whether the caller is the cluster's own user, or root, or has its bearer token."""
+    """Whether the caller is the cluster's own user or root, or has the bearer token."""
     return caller(request) in (os.geteuid(), 0) or has_token(request)
 
 
 def submitter(request: web.Request) -> str:
-    """The calling user, if that is another than the owner who may submit applications; "" if not, or if
-    unknown.
-    """
+    """The calling user, if it is not the owner and may submit applications; "" otherwise."""
     uid = caller(request)
     if uid <= 0 or not request.app[LISTENER].others_submit:
         return ""
     name = user_name(uid)
-    return "" if name == str(uid) else name  # a uid without a user name on this host
+    return "" if name == str(uid) else name  # A uid without a user name on this host.
 
 
 def require_submitter(request: web.Request) -> None:
@@ -233,7 +231,7 @@ def require_owner(request: web.Request, what: str) -> None:
         return
     uid = caller(request)
     who = f"user {user_name(uid)}" if uid >= 0 else _NOBODY
-    hint = "its user may send `Authorization: Bearer TOKEN`, with what rest.token in the run directory holds"
+    hint = "its user may send `Authorization: Bearer TOKEN` (the file rest.token of the run directory)"
     if uid < 0 and is_of_a_browser(request):
         who, hint = (
             "a browser, in which a page of another user may act",
@@ -268,7 +266,7 @@ async def json_body(request: web.Request) -> dict[str, Any]:
 
 
 class WebServer:
-    """Sockets that are being served."""
+    """The sockets that a web server serves."""
 
     def __init__(self, runner: web.AppRunner, door: Door) -> None:
         self._runner = runner
@@ -287,7 +285,8 @@ async def start(bound: list[socket.socket], listener: WebListener, routes: list[
         "keepalive_timeout": KEEP_SECONDS,
         "lingering_time": LINGER_SECONDS,
         "access_log": None,
-        "auto_decompress": False,  # else a few bytes become gigabytes, in the loop, before a check can refuse them
+        # Otherwise a few bytes could become gigabytes, in the loop, before a check refuses them.
+        "auto_decompress": False,
     }
 
     def connection() -> web.RequestHandler:
@@ -341,7 +340,7 @@ class _Protocol(web.RequestHandler):
         plain = super().handle_error(request, status, exc, message)
         if status >= 500:
             error = HttpError(
-                status, "WebApplicationException", "this call failed", hint="the daemon's log says more"
+                status, "WebApplicationException", "this call failed", hint="the daemon's log has details"
             )
         else:
             why = str(message or "").partition("\n")[0].rstrip(": ")[:200]
@@ -354,12 +353,12 @@ class _Protocol(web.RequestHandler):
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a log record is about more than a malformed request: any user could fill the disk with those."""
+    """Whether a log record is about more than a malformed request: any user could fill the disk with such records."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 async def _headers(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers["Server"] = "yopp"  # in place of aiohttp's
+    response.headers["Server"] = "yopp"  # Instead of aiohttp's.
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
 
@@ -391,7 +390,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def _without_slash(request: web.Request) -> str:
-    """The address without the slash at its end, always of this server; "" if it has none."""
+    """The address without its final slash, always on this server; "" if it has no final slash."""
     path, query = request.rel_url.raw_path, request.rel_url.raw_query_string
     bare = path.strip("/")
     return f"/{bare}" + (f"?{query}" if query else "") if bare and path.endswith("/") else ""
@@ -429,16 +428,16 @@ async def _check(request: web.Request) -> None:
         raise HttpError(
             415,
             "BadRequestException",
-            f"a body that is packed with {packed[:40]} is refused",
-            hint="send it as it is, without Content-Encoding",
+            f"a body compressed with {packed[:40]} is refused",
+            hint="send it without Content-Encoding",
         )
     if request.method not in ("GET", "HEAD"):
         _check_write(request)
         require_submitter(request)
         await read_body(request)
-        require_submitter(request)  # the caller may have closed the connection meanwhile
+        require_submitter(request)  # The caller may have closed the connection meanwhile.
     elif request.app[LISTENER].for_owner_only:
-        require_owner(request, "what yopp.webapp.readers = owner keeps")
+        require_owner(request, "reading (yopp.webapp.readers = owner)")
 
 
 def _check_host(request: web.Request) -> None:

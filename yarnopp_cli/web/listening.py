@@ -24,9 +24,9 @@ from ..rpc.tcp import Door, bind, holder_of, host_and_port
 
 LOG = logging.getLogger(__name__)
 REQUEST_SECONDS = 2.0
-"""How long a caller that is turned away may take to send its request."""
+"""Seconds that a caller which is turned away has to send its request."""
 MOST_TURNED_AWAY = 20
-"""So many callers are turned away with the reason at the same time, further ones without."""
+"""The number of callers that are turned away with the reason at the same time; further ones get no reason."""
 RESTART = "`yopp rm restart` or `yopp nm restart` restarts the daemon; its work continues"
 
 
@@ -63,7 +63,7 @@ class _TurnedAway:
                 )
                 writer.write(head.encode() + self._body)
         except (OSError, TimeoutError):
-            pass  # the caller has gone, or says nothing
+            pass  # The caller has disconnected, or sends nothing.
         finally:
             self._callers -= 1
             writer.close()
@@ -82,9 +82,9 @@ def _files_of(module: str) -> dict[str, tuple[int, int]]:
 
 
 class WebListener:
-    """Bound sockets. ``address`` is where it is reached; ``warning`` is for users, "" for none. With
-    ``for_owner_only`` other users may not even read; with ``others_submit`` they may submit. ``token``
-    returns the bearer token that gives a caller the owner's rights, "" for none; ``links`` as in ``cluster.resttoken``.
+    """Bound sockets. ``address`` is the address to call; ``warning`` is for users, "" for none. With
+    ``for_owner_only`` other users may not even read; with ``others_submit`` they may submit. ``token`` returns the
+    bearer token that gives a caller the owner's rights, "" for none; ``links`` as in ``cluster.resttoken``.
     """
 
     def __init__(self, bound: list[socket.socket], host: str, warning: str = "") -> None:
@@ -151,9 +151,9 @@ def listen(
 ) -> WebListener:
     """Bind ``address``, the value of property ``name``, with ``offset`` added to the port.
 
-    With ``fallback`` a free port is used if this one is taken, and the listener's warning says so. With that, or where
-    any port may be used, ``earlier`` is tried first: the port that this daemon had before it was restarted. Raises
-    InvalidPropertyError for an invalid address, YoppError for one that cannot be bound.
+    With ``fallback`` a free port is used if this one is taken, and the listener's warning says so. With ``fallback``,
+    or if any port may be used, ``earlier`` is tried first: the port that this daemon had before it was restarted.
+    Raises InvalidPropertyError for an invalid address, YoppError for one that cannot be bound.
     """
     host, ip, port = parse(address, name, loopback_only=loopback_only)
     wanted = port + offset if port else 0
@@ -203,7 +203,7 @@ def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, in
     if loopback_only and (ip is None or not ip.is_loopback):
         raise InvalidPropertyError(
             f"{name} = {address!r} is refused",
-            because="whoever reaches it could read what containers write, so it is served on loopback only",
+            because="any caller could read the output of containers, so it is served on loopback only",
             hint=f"-D{name}=localhost:{port}, or -Dyopp.webapp.loopback-only=false",
         )
     if ip is not None:

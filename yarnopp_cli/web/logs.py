@@ -22,14 +22,14 @@ from .queries import WHOLE, number, whole
 
 BLOCK: Final = 256 * 1024
 MOST_FILES: Final = 200
-"""How many files of a container are listed."""
+"""The maximum number of listed files of a container."""
 POSITION: Final = "X-Log-Position"
 PARAMETERS = {"start": WHOLE, "size": {"type": "integer"}}
-"""Which bytes of a file to send, as ``span`` reads them."""
+"""The parameters that select the bytes of a file, as ``span`` reads them."""
 
 
 class LogFile(NamedTuple):
-    """A file's name, its size in bytes, and when it was last written (epoch milliseconds)."""
+    """A file's name, its size in bytes, and the time of its last change (epoch milliseconds)."""
 
     name: str
     size: int
@@ -37,8 +37,8 @@ class LogFile(NamedTuple):
 
 
 def files_of(directory: str, most: int = MOST_FILES) -> tuple[list[LogFile], bool]:
-    """The regular files in a container's log directory, by name, and whether there are others: a container can make any
-    number of entries, of which this looks at the first ``most``, and at stderr and stdout. Blocks."""
+    """The regular files in a container's log directory, by name, and whether there are more: a container can make any
+    number of entries, of which the first ``most`` are examined, and stderr and stdout. Blocks."""
     found = []
     try:
         with os.scandir(directory) as entries:
@@ -85,9 +85,9 @@ def span(request: web.Request, size: int) -> tuple[int, int]:
 
 
 def require_reader(request: web.Request, directory: str, logs: str) -> int:
-    """Raise 403 unless the caller may read this log directory. Returns whose files: -1, all, for the
-    cluster's owner; else the caller's uid, for a directory of that user below the node's own ``logs``, which
-    no other user can write to.
+    """Raise 403 unless the caller may read this log directory. Returns the owner of the readable files: -1 (any) for
+    the cluster's owner; else the caller's uid, for a directory of this user below the node's own ``logs``, to which no
+    other user can write.
     """
     uid = caller(request)
     if not is_owner(request) and uid > 0 and logs and directory.startswith(f"{logs.rstrip('/')}/"):
@@ -114,7 +114,7 @@ async def send(request: web.Request, directory: str, name: str, owner: int = -1)
         while begin < end:
             block = await asyncio.to_thread(os.pread, descriptor, min(BLOCK, end - begin), begin)
             if not block:
-                break  # the file was truncated meanwhile: the caller sees that the answer is too short
+                break  # The file was truncated meanwhile: the caller notices that the answer is too short.
             await response.write(block)
             begin += len(block)
         if begin < end:

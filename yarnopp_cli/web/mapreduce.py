@@ -1,8 +1,8 @@
 """Hadoop's REST APIs of a MapReduce ApplicationMaster, below the RM's proxy path, and of the job history
 server.
 
-yopp's masters do not listen: the ResourceManager knows which container ran which task, and answers for them.
-The history server's API serves what the RM has kept on disk, at the RM's own port.
+yopp's masters have no web server: the ResourceManager knows the container of each task, and answers for them. The
+history server's API serves the histories that the RM has stored on disk, at the RM's own port.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ ATTEMPT_STATES = (
     "NEW", "STARTING", "RUNNING", "COMMIT_PENDING", "SUCCESS_CONTAINER_CLEANUP", "SUCCEEDED", "FAILED", "KILLED",
 )  # fmt: skip
 RECENT_MS = 600_000
-"""No container outlives its application by more than this."""
+"""The longest time, in milliseconds, by which a container outlives its application."""
 Find = Callable[[web.Request], Awaitable[JobView]]
 
 
 class MapReduceApi:
-    """The routes of both APIs; ``data`` asks the ResourceManager."""
+    """The routes of both APIs; ``data`` has the ResourceManager's answers."""
 
     def __init__(self, data: ClusterData) -> None:
         self._data = data
@@ -86,9 +86,9 @@ class MapReduceApi:
         answer = self._data.read(GetMapReduceJobRequest(report.application_id))
         app = answer.application
         if answer.report is None and await asyncio.to_thread(self._kept.find, app.application_id) is None:
-            reason = f"it is of type {app.application_type}, and no MapReduce job"
+            reason = f"it is of type {app.application_type}, not a MapReduce job"
             if app.application_type == "MAPREDUCE":
-                reason = "nothing is kept of it"
+                reason = "its history is not kept"
             raise not_found(
                 f"{app.application_id} has no web server of its own: {reason}; "
                 f"see /ws/v1/cluster/apps/{app.application_id}"
@@ -149,7 +149,7 @@ class MapReduceApi:
     @route("PUT", MASTER + ATTEMPT + "/state")
     @Declared(body={"state": one_of(ATTEMPT_STATES)})
     async def set_attempt_state(self, request: web.Request) -> Document:
-        """Kill an attempt. As in Hadoop its task is tried again, and the attempt does not count as failed."""
+        """Kill an attempt. As in Hadoop, its task is tried again, and the attempt does not count as failed."""
         body = await json_body(request)
         view = await self._living(request)
         task, attempt = _named(view, request)
@@ -223,8 +223,8 @@ class MapReduceApi:
             answer = self._data.read(GetMapReduceJobRequest(app.application_id))
             if answer.report is not None:
                 recent.append(JobView(answer.application, answer.report, now_ms()).history_row())
-        # The files are read after the RM was asked: a job kept in between, whose report was gone already, is
-        # among them.
+        # The files are read after the RM's answer, so that they include a job that was stored, and dropped by the RM,
+        # in between.
         rows = await asyncio.to_thread(self._kept.rows)
         known = {row["id"] for row in rows}
         rows += [row for row in recent if row["id"] not in known]

@@ -109,14 +109,14 @@ class NodeApi:
         try:
             directory = await self._data.log_directory(request.match_info["container"])
         except YoppError:
-            require_owner(request, "containers' output")  # other users are not told whether it exists
+            require_owner(request, "containers' output")  # Other users do not learn whether it exists.
             raise
         return directory, logs.require_reader(request, directory, (await self._data.info()).log_dir)
 
     @route("GET", BASE + "/resources/{name:.+}")
     async def resource(self, request: web.Request) -> Document:
-        """The devices of a resource type and the containers that hold them: for yarn.io/gpu, where GPUs are
-        known individually.
+        """The devices of a resource type and the containers that hold them: for yarn.io/gpu, if GPUs are known
+        individually.
         """
         info, name = await self._data.info(), request.match_info["name"]
         return view.resource(name, info, await self._data.containers())

@@ -1,4 +1,4 @@
-"""The OpenAPI description of a daemon's REST API, made of its routes and what these declare."""
+"""The OpenAPI description of a daemon's REST API, made from its routes and their declarations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .routes import DOCUMENT, Declared, Document, Route
 
 PATH: Final = "/openapi.json"
 BELOW: Final = ("/ws/", "/proxy/")
-"""Where the REST API is; the other paths are pages and instruments."""
+"""The paths of the REST API; the other paths are pages and instruments."""
 _WORD: Final = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 _OBJECT: Final[Document] = {"type": "object"}
 _TEXT: Final[Document] = {"type": "string"}
@@ -31,7 +31,7 @@ _REFUSAL: Final[Document] = {
 
 
 def description_route(daemon: str, routes: list[Route]) -> Route:
-    """The route that serves the description of the others, which is made when it is asked for."""
+    """The route that serves the description of the others, which is made at the first request."""
 
     async def describe(request: web.Request) -> web.StreamResponse:
         return web.Response(body=json_line(description(daemon, routes)), content_type="application/json")
@@ -64,7 +64,7 @@ def _operation(path: str, told: Declared, summary: str) -> Document:
     refused = {"description": "RemoteException", "content": _content(DOCUMENT, _REFUSAL)}
     answers: Document = {str(told.status): {"description": "Done", "content": _content(told.sends, _OBJECT)}}
     if path.startswith("/proxy/"):
-        answers["302"] = {"description": "The job has ended: the history server has it"}
+        answers["302"] = {"description": "The job has ended: see the history server"}
     found: Document = {"parameters": parameters, "responses": {**answers, "4XX": refused, "503": refused}}
     if summary:
         found["summary"] = summary.replace("\n", " ")

@@ -1,9 +1,8 @@
 """Limits the REST API's share of a daemon's loop: a client at full speed does not delay nodes, masters and
 commands.
 
-A daemon has one loop. Requests begin one after the other, and after each the loop is left to other work for a
-time in proportion to what the request took. Waiting for an answer of the machine, for a file or for a slow
-reader does not count.
+A daemon has one loop. Requests begin one after the other, and after each the loop is left to other work for a time in
+proportion to the request's. Waiting for an answer of the machine, for a file or for a slow reader does not count.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ T = TypeVar("T")
 SHARE: Final = 0.4
 """The part of the loop's time that requests may take."""
 LONGEST_PAUSE: Final = 0.1
-"""The longest time in seconds that a request waits for those before it."""
+"""The longest time, in seconds, that a request waits for earlier ones."""
 
 
 class Pace:
@@ -29,7 +28,7 @@ class Pace:
         self._free_at = 0.0
 
     async def run(self, handler: Coroutine[Any, Any, T]) -> T:
-        """Run the handler when its turn has come; returns or raises what it does."""
+        """Run the handler when its turn has come; returns or raises its result."""
         has_turn = False
         try:
             async with self._turn:
@@ -38,7 +37,7 @@ class Pace:
                 has_turn = True
         finally:
             if not has_turn:
-                handler.close()  # cancelled: its caller has gone
+                handler.close()  # Cancelled: the caller has disconnected.
         return await _Timed(handler, self)
 
     def took(self, seconds: float) -> None:

@@ -84,7 +84,7 @@ def nodes_in(word: str, nodes: Sequence[NodeReport]) -> list[NodeReport]:
 
 
 def whole(name: str, text: str) -> int:
-    """A parameter's value as a whole number. Raises 400 where it is not one, or negative."""
+    """A parameter's value as a whole number. Raises 400 if it is not one, or negative."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise bad_request(f"{name} value must be a whole number that is not negative: {text[:40]}")
     return int(text)
@@ -160,8 +160,8 @@ FILTERS: dict[str, dict[str, Any]] = {
 def application_filter(
     request: web.Request,
 ) -> tuple[GetApplicationsRequest, Callable[[ApplicationReport], bool]]:
-    """The filter of ``GET /ws/v1/cluster/apps``: the request that the RM filters by, and a predicate for the
-    rest. Raises 400 for wrong parameters.
+    """The filter of ``GET /ws/v1/cluster/apps``: the request for the RM, and a predicate for the filters that the RM
+    does not have. Raises 400 for wrong parameters.
     """
     states = words(request, YarnApplicationState, "application-state", "states", "state")
     finals = words(request, FinalApplicationStatus, "final application status", "finalStatus")

@@ -381,7 +381,7 @@ class ClusterApi:
     @route("GET", BASE + "/nodes")
     @Declared({"states": queries.some_of(NodeState)})
     async def nodes(self, request: web.Request) -> Document:
-        """``yopp node list --json``; without a filter, as in YARN, those whose state is not in UNLISTED."""
+        """``yopp node list --json``; without a filter, as in YARN, the nodes whose state is not in UNLISTED."""
         return node_view.NODES.every(queries.chosen_nodes(request, self.data.nodes(), "states"))
 
     @route("GET", BASE + "/nodes/{node}")
@@ -414,7 +414,7 @@ class ClusterApi:
 
     @route("PUT", BASE + "/scheduler-conf")
     async def change_scheduler_configuration(self, request: web.Request) -> Document:
-        """400, as YARN answers where its configuration store is a file."""
+        """400, as YARN answers if its configuration store is a file."""
         message = "Configuration change only supported by MutableConfScheduler."
         raise HttpError(400, "BadRequestException", message, because="queues are configured in files")
 
@@ -432,7 +432,7 @@ class ClusterApi:
         "POST", *(f"{BASE}/reservation/{word}" for word in ("new-reservation", "submit", "update", "delete"))
     )
     async def reservation(self, request: web.Request) -> Document:
-        """400, as YARN answers where the reservation system is off."""
+        """400, as YARN answers if the reservation system is off."""
         raise NotYetSupportedError("the reservation system is not enabled: reservations are not supported")
 
 

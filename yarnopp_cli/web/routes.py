@@ -1,4 +1,4 @@
-"""Decorators that declare which requests a method of an API answers."""
+"""Decorators that declare the requests that a method of an API answers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DOCUMENT = ("application/json", "application/xml")
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A decorator that declares the parameters in the query (and in the path, where not every text is right), the
-    members of the body, and the status and types of the answer; ``openapi`` describes them."""
+    """A decorator that declares the parameters in the query (and in the path, if not every text is valid), the members
+    of the body, and the status and types of the answer; ``openapi`` describes them."""
 
     parameters: Mapping[str, Document] = field(default_factory=dict)
     body: Mapping[str, Document] = field(default_factory=dict)

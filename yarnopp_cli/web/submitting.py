@@ -24,7 +24,7 @@ from ..settings.declarations import ApplicationSettings
 
 REGISTERS_ITSELF = "YOPP_REGISTERS_ITSELF"
 MOST_BYTES, MOST_NAME = 256 * 1024, 1000
-"""The size of another user's submission, and the length of its name. The RM keeps thousands of them."""
+"""The maximum size of another user's submission, and of its name. The RM keeps thousands of submissions."""
 _MASTERS = "yarnopp_cli.daemons"
 
 
@@ -42,8 +42,8 @@ def submission_context(
 
 
 def hosted_job(body: Mapping[str, Any], size: int, settings: ApplicationSettings) -> SubmitJobRequest:
-    """The job of a caller who is not the owner: the RM hosts the master, because a master that ran as that
-    user could not reach yopp's sockets. A command is one task. The body has ``size`` bytes. Raises UsageError.
+    """The job of a caller who is not the owner: the RM hosts the master, because a master under this user could not
+    reach yopp's sockets. A command is one task. The body has ``size`` bytes. Raises UsageError.
     """
     program = "bash" if shutil.which("bash") else "sh"
     wanted = read(body, shell_program=program, max_preemptions=settings.max_preemptions)
@@ -51,8 +51,8 @@ def hosted_job(body: Mapping[str, Any], size: int, settings: ApplicationSettings
     if size > MOST_BYTES or len(wanted.context.name) > MOST_NAME:
         raise UsageError(
             "this application is too large to be submitted by another user than the cluster's",
-            because=f"its description has {size:,} bytes, of which {MOST_BYTES:,} are the most, and its name "
-            f"{len(wanted.context.name):,} characters, of which {MOST_NAME:,} are the most",
+            because=f"its description has {size:,} bytes (the limit is {MOST_BYTES:,}), and its name "
+            f"{len(wanted.context.name):,} characters (the limit is {MOST_NAME:,})",
         )
     if job is None:
         if wanted.environment.get(REGISTERS_ITSELF, "").lower() == "true":

@@ -75,7 +75,7 @@ class Task(Record):
 
 
 class JobView:
-    """One job at ``now_ms``. No method raises an error; what is not known is None."""
+    """One job at ``now_ms``. No method raises an error; an unknown value is None."""
 
     def __init__(self, app: ApplicationReport, report: MapReduceReport, now_ms: int) -> None:
         self.app = app
@@ -110,7 +110,7 @@ class JobView:
     # -- states and times ------------------------------------------------------------------------------------
 
     def attempt_state(self, one: TaskAttempt) -> str:
-        """Hadoop's state of an attempt; one in a node's queue is STARTING."""
+        """Hadoop's state of an attempt; an attempt in a node's queue is STARTING."""
         if one.state is not ContainerState.DONE:
             return NEW if one.state is None else STARTING if one.state in _WAITS else RUNNING
         if one.exit_status == 0:
@@ -149,7 +149,7 @@ class JobView:
         return [one for one in self.tasks if one.is_reduce is is_reduce]
 
     def _attempts_in(self, is_reduce: bool) -> Counter[str]:
-        """How many attempts of maps, or of reduces, are in each state."""
+        """The number of attempts of maps, or of reduces, in each state."""
         return Counter(self.attempt_state(one) for one in self.report.attempts if one.is_reduce is is_reduce)
 
     # -- the job ---------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class JobView:
     # -- counters --------------------------------------------------------------------------------------------
 
     def attempt_counters(self, one: TaskAttempt) -> Counters:
-        """What was measured of an attempt, and, if it succeeded, the records that it read and wrote."""
+        """The measurements of an attempt, and, if it succeeded, the records that it read and wrote."""
         found: Counters = {}
         job = self.report.job
         if one.exit_status == 0 and one.is_reduce:

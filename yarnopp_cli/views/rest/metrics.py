@@ -1,7 +1,7 @@
 """The figures of the daemons, each declared once: as Hadoop's beans (``/jmx``) and as Prometheus' text
 (``/metrics``). Pure.
 
-Beans have YARN's names. Those that do not apply to one host are left out.
+Beans have YARN's names. Beans that do not apply to one host are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _O = "yopp_opportunistic_containers"
 
 
 class Figure(Record):
-    """One figure. ``attribute`` is its name in a bean, and ``name`` its name in Prometheus; "" if it has none there.
+    """One figure. ``attribute`` is its name in a bean, and ``name`` its name in Prometheus; "" if it has none.
 
     ``kind`` is "gauge", "counter" or "summary"; by default it follows from the name. ``help`` describes the
     figure; ``factor`` converts the bean's unit to that of Prometheus. The figures of a summary are its quantiles,
@@ -307,7 +307,7 @@ def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list
             (
                 "resource_allocated",
                 allocated,
-                "Amount of a countable resource type that running containers have.",
+                "Amount of a countable resource type held by running containers.",
             ),
         ):
             found.append(Figure("", value, f"yopp_node_{name}", text, labels=labels))

@@ -1,1 +1,1 @@
-"""What ``yopp top`` shows: pictures of a cluster as tables, lines and notes. Pure."""
+"""The content of ``yopp top``: pictures of a cluster as tables, lines and notes. Pure."""

@@ -109,7 +109,7 @@ Told = tuple[Cell, ...]
 
 
 def of_node(node: NodeReport, picture: Picture) -> Told:
-    """A node's state in full, since when it is silent, the capacity of its queue, its health."""
+    """A node's state in full, the time since when it is silent, the capacity of its queue, its health."""
     told = [Cell(node.node_id, STRONG), Cell(" "), state_cell(state_text(node))]
     status = node.opportunistic
     if node.state is NodeState.DECOMMISSIONING:

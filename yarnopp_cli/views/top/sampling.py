@@ -1,5 +1,5 @@
-"""Recent measurements: the last minute of each container's CPU and memory, taken from pictures, and how it is
-drawn. Pure.
+"""Recent measurements: the last minute of each container's CPU and memory, taken from pictures, and their drawing.
+Pure.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], cells: int, highest: float) -> str:
-    """The last ``cells`` values, one character each, ``highest`` the full height; blank where there are none.
+    """The last ``cells`` values, one character each, ``highest`` the full height; blank if there are none.
 
     The newest is at the right. Values above ``highest`` are shown as ``highest``.
     """

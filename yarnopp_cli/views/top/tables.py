@@ -1,7 +1,6 @@
 """The tables of ``yopp top``: nodes, applications, containers, waiting containers, and events. Pure.
 
-The columns are those that ``views`` declares for the noun, under shorter titles, and a few that only a screen
-has.
+The columns are the ones that ``views`` declares for the noun, under shorter titles, and a few for screens only.
 """
 
 from __future__ import annotations
@@ -157,11 +156,11 @@ def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
 
 
 def _widths(rows: Sequence[ApplicationReport], cells: int) -> tuple[int, int, int, int]:
-    """The widths of id, name, bar and counts in ``cells``: the bar has what the others leave."""
+    """The widths of id, name, bar and counts in ``cells``: the bar gets the remaining cells."""
     id_width = max((len(suffix(app.application_id)) for app in rows), default=5)
     words = max((len(counts_cell(app).text) for app in rows), default=0)
     room = max(36, cells - _STEADY - id_width)
-    if words > room - _LEAST:  # then the bar's characters replace the words, which leaves room for names
+    if words > room - _LEAST:  # The bar's characters then replace the words, which leaves room for names.
         words = max((len(counts_cell(app, 0).text) for app in rows), default=0)
     counts = min(max(words, 14), room - _LEAST)
     name = min(max([10, *(width(app.name) for app in rows)]), max(10, room - counts - 10))
@@ -169,7 +168,7 @@ def _widths(rows: Sequence[ApplicationReport], cells: int) -> tuple[int, int, in
 
 
 def counts_cell(app: ApplicationReport, cells: int = 1 << 10) -> Cell:
-    """The counts above 0 in words; with the bar's characters instead of words where these do not fit."""
+    """The counts above 0 in words; with the bar's characters instead of words if the words do not fit."""
     text = " ".join(f"{number} {word}" for number, word in counted(app) if number)
     if len(text) > cells:
         marked = zip(BAR, counted(app), strict=True)
@@ -232,7 +231,7 @@ _REASON = 16
 _BESIDE_REASON = 44
 """Cells of the Queue screen's columns of fixed width, the gaps, the gutter and a scrollbar."""
 _NEEDS = 8
-"""The part of these cells that shows what a container needs, if that is memory and vcores."""
+"""The part of these cells that shows a container's size, if it is memory and vcores."""
 
 
 class Measured(NamedTuple):
@@ -347,8 +346,8 @@ def container_columns(
 def queue_columns(
     picture: Picture, rows: Sequence[ContainerReport], cells: int
 ) -> tuple[TopColumn[ContainerReport], ...]:
-    """The columns of the Queue screen in ``cells``: what waits where, its position, its age, and why,
-    shortened if necessary.
+    """The columns of the Queue screen in ``cells``: the container, its node, its position, its age, and the reason of
+    its wait, shortened if necessary.
     """
     common = _common(picture, rows)
 

@@ -1,1 +1,1 @@
-"""Pages for a browser at YARN's addresses: rendered here, alive through one small script, nothing from elsewhere."""
+"""Pages for a browser at YARN's addresses: rendered here, refreshed by one small script, without external resources."""

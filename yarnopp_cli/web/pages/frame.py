@@ -1,4 +1,4 @@
-"""What all pages share: head, navigation, the part that is kept fresh, the two static files, errors."""
+"""The common parts of all pages: head, navigation, the refreshed part, the two static files, errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(*parts: str) -> str:
 def page(
     request: web.Request, navigation: Links, title: str, *parts: object, live: bool = True
 ) -> web.Response:
-    """A whole page, or only its refreshed part where the script requests that."""
+    """A whole page, or only its refreshed part if the script requests it."""
     text: str = join([tag("h1", title), *parts])
     if not (request.headers.get(FRAGMENT) and live):
         text = document(title, Html(text), navigation, request.path, live=live)
@@ -63,7 +63,7 @@ def error_page(status: int, error: YoppError) -> str:
     parts = [tag("h1", f"{status}"), tag("p", message, class_="big")]
     parts += [tag("p", error.because)] if error.because else []
     parts += [tag("p", join([Html("Try: "), tag("code", error.hint)]))] if error.hint else []
-    parts.append(tag("p", link("/", "Back to the first page")))
+    parts.append(tag("p", link("/", "Home")))
     return document(str(status), join(parts), (), "", live=False)
 
 

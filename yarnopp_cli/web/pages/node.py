@@ -36,9 +36,9 @@ NAVIGATION = (
     ("Applications", "/node/allApplications"),
 )
 TAIL_BYTES = 64 * 1024
-"""How much of a log's end is shown first."""
+"""The number of bytes of a log's end that are shown first."""
 CHUNK_BYTES = 256 * 1024
-"""How much of a log is sent at once: a line of 50 MB is sent in pieces."""
+"""The maximum number of bytes of a log in one answer: a line of 50 MB is sent in pieces."""
 ENDED = "X-Log-Ended"
 CACHE_SECONDS = 10.0
 
@@ -184,8 +184,8 @@ class NodePages:
 
     @route("GET", LOGS + "/{user}/{file}")
     async def log(self, request: web.Request) -> web.StreamResponse:
-        """The answer to the page's script: the log from ``start`` on, in harmless characters, and the
-        position of its end.
+        """The answer to the page's script: the log from ``start`` on, in escaped characters, and the position of its
+        end.
         """
         require_owner(request, "containers' output")
         container_id = request.match_info["container"]
@@ -193,7 +193,7 @@ class NodePages:
         try:
             ended = not container_view.is_live(await self._data.container(container_id))
         except YoppError:
-            ended = True  # the node no longer knows it
+            ended = True  # The node does not know it any more.
         text, position, size = await asyncio.to_thread(
             _read_from, directory, request.match_info["file"], request.query.get("start", "0")
         )
@@ -203,7 +203,7 @@ class NodePages:
 
 
 def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
-    """Text from byte ``start`` on, the byte after it, and the file's size. Cut where a character ends."""
+    """Text from byte ``start`` on, the byte after it, and the file's size. It ends at the end of a character."""
     first = whole("start", start)
     descriptor = logs.open_file(directory, name)
     try:
@@ -214,7 +214,7 @@ def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
         os.close(descriptor)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(data, len(data) < CHUNK_BYTES).replace("\r\n", "\n")
-    unfinished, _ = decoder.getstate()  # the first bytes of a character, which is sent whole next time
+    unfinished, _ = decoder.getstate()  # The first bytes of a character, which is sent whole next time.
     return harmless(text, keep="\n\t"), begin + len(data) - len(unfinished), size
 
 

@@ -1,8 +1,7 @@
 """Nodes, applications, containers, queues and tasks of MapReduce jobs as tables, and the tiles of both
 daemons' pages.
 
-The columns are those that ``views`` declares. A cell is drawn by its column's kind, except for the few that
-are links or bars.
+The columns are declared by ``views``. A cell is drawn by its column's kind, except for the few links and bars.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ T = TypeVar("T")
 Titles = tuple[tuple[str, str], ...]
 """The titles of a table, each with the key of its column."""
 MOST_ROWS = 500
-"""The most applications or containers in a table; of more, the newest or the live ones are shown."""
+"""The most applications or containers in a table; if there are more, the newest or the live ones are shown."""
 _PLAIN_NODES: Titles = tuple(
     (title.removesuffix(" (G)").removeprefix("Running ") if title.endswith(" (G)") else title, key)
     for title, key in nodes.PAGE
@@ -107,7 +106,7 @@ def listed(
 
 
 def nodes_table(rows: Sequence[NodeReport], *, opportunistic: bool) -> Html:
-    """YARN's Nodes page; without the opportunistic columns where such containers are off, as in YARN."""
+    """YARN's Nodes page; without the opportunistic columns if such containers are disabled, as in YARN."""
 
     def http(node: NodeReport) -> object:
         return link(f"http://{node.http_address}/node", node.http_address) if node.http_address else "N/A"
@@ -156,7 +155,7 @@ def attempts_table(rows: Sequence[ApplicationAttemptReport]) -> Html:
 
 
 def master(report: ApplicationReport | ApplicationAttemptReport) -> object:
-    """A link to the container of a master, or where a master without container runs."""
+    """A link to the container of a master, or the place of a master without a container."""
     if not (container_id := report.am_container_id):
         return applications.where_without_container(report)
     return link(path("cluster", "container", container_id), container_id)
@@ -168,7 +167,7 @@ def containers_table(
     """Containers in the order given; of too many, the running ones, then the waiting ones, then the last that
     ended.
 
-    ``http_addresses`` are those of the nodes by id; the page of a container's own node needs none.
+    ``http_addresses`` are the addresses of the nodes' pages, by id; the page of a container's own node needs none.
     """
     shown, addresses = list(reports), http_addresses or {}
     if len(shown) > MOST_ROWS:
@@ -200,7 +199,7 @@ def containers_table(
     )
     if len(shown) == len(reports):
         return found
-    words = f"{len(shown)} of {len(reports)}: those that run before those that wait, and these before those that ended."
+    words = f"{len(shown)} of {len(reports)}: running containers first, then waiting ones, then ended ones."
     return join([found, tag("p", words, class_="more")])
 
 
