@@ -55,6 +55,8 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     if hint in simple:
         return simple[hint]
     arguments = get_args(hint)
+    if get_origin(hint) is tuple and arguments[-1] is not ...:
+        return st.tuples(*map(values, arguments))
     if get_origin(hint) is tuple:
         return st.lists(values(arguments[0]), max_size=2).map(tuple)
     if get_origin(hint) is dict:
