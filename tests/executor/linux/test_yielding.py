@@ -106,7 +106,7 @@ def test_what_is_prepared_has_them_too_and_a_setting_changes_them(
             spec = a_spec("c1", "sh", "-c", SELF, execution_type=O)
             node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.SCHEDULED)))
             if settings.pooled_groups != 2:
-                await soon(lambda: node.executor._preparer.has("c1"), "it is prepared")
+                await soon((tmp_path / "work" / "c1").exists, "it is prepared")
             assert (await node.run(spec)).exit_code == 0
             score, io, policy = node.output("c1").decode().splitlines()
             assert score == "300" and not io.startswith("idle") and policy.endswith("SCHED_OTHER")
