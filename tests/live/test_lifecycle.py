@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from yarnopp_cli.cluster.launching import daemon_of
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
+from yarnopp_cli.cluster.rundir import RunDir
 
 from .conftest import Yopp, wait_until
 
@@ -501,3 +503,22 @@ def test_what_cannot_be_stored_is_not_accepted(yopp: Yopp) -> None:
         yopp("down", "-y")
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+@pytest.mark.parametrize("then", ["up", "down"])
+def test_a_daemon_whose_starter_was_killed_is_found_before_it_has_a_pid_file(yopp: Yopp, then: str) -> None:
+    run_dir = RunDir.of(str(yopp.run_dir))
+
+    def begun() -> list[int]:
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if daemon_of(pid, run_dir)]
+
+    for _ in range(3):
+        starter = yopp.start("up", *SMALL)
+        wait_until(begun, what="a daemon begins")
+        starter.kill()
+        starter.wait()
+        for pid in begun() if then == "down" else ():
+            os.kill(pid, signal.SIGSTOP)
+        yopp(then, *(SMALL if then == "up" else ()))
+        yopp("down")
+        assert not begun()

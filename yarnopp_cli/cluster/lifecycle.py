@@ -314,18 +314,31 @@ class _Command:
             return RmAnswer.SILENT, error.because or error.message
 
     def _daemons(self) -> tuple[Daemon, ...]:
-        """The running daemons; with ``force`` also those whose pid files are lost or damaged: processes of this user
-        with the arguments of a daemon of this run directory."""
+        """The running daemons: also processes of this user with the arguments of a daemon of this run directory, with
+        ``force``, or without an RM. One that begins has no pid file yet, and its starter may have been killed."""
         found = () if self.there.is_lost else self.run_dir.daemons()
         known = {one.process for one in found}
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc") if self._force else ())):
+        searches = self._force or RM not in (one.name for one in found)
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc") if searches else ())):
             process = ProcessId.of(pid) if daemon_of(pid, self.run_dir) else None
-            if process is None or process in known or not is_ours(pid):
+            if (
+                process is None
+                or process in known
+                or not is_ours(pid)
+                or not (self._force or self._is_here(pid))
+            ):
                 continue
             # Read again: the start time is now known, and the process may be another one than before.
             if name := daemon_of(pid, self.run_dir):
                 found += (Daemon(name, int(name.partition("-")[2] or 0), process),)
         return tuple(sorted(found, key=lambda one: one.port))
+
+    def _is_here(self, pid: int) -> bool:
+        """Whether the path of the run directory is the same directory for a process: mounts may differ."""
+        path = self.run_dir.path
+        with contextlib.suppress(OSError):
+            return os.path.samefile(f"/proc/{pid}/root{path}", path)
+        return False
 
     # -- the steps -------------------------------------------------------------------------------------
 
