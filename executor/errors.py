@@ -60,6 +60,15 @@ class LaunchError(ExecutorError):
     """A container could not be started."""
 
 
+class CannotLaunchError(LaunchError):
+    """A container could not be started. ``exit_code``: 127 not found, 126 not executable, 125 any failure of
+    yopp."""
+
+    def __init__(self, message: str, exit_code: int = 125, *, because: str = "", hint: str = "") -> None:
+        super().__init__(message, because=because, hint=hint)
+        self.exit_code = exit_code
+
+
 class ContainerNotFoundError(ExecutorError):
     """No container with that id is known."""
 

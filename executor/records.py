@@ -194,18 +194,17 @@ class ContainerFacts(Record, kw_only=True):
     """What a container's node knows about it, in its status and in the reports made from that.
 
     Times are epoch milliseconds, 0 for "not yet". ``exit_status`` is YARN's number: the process's own code, or a
-    negative ``ContainerExitStatus``. ``exit_code`` is the process's own code as in a shell (128+n for signal n),
-    None while it has none: a container over its memory limit has exit_status -104 and exit_code 137. ``pid`` is the
-    container's own process if its node was asked for it, else that of the shim above it. Whoever asks
-    its node learns ``position``, its place among all that wait there to start or resume, 1 for the next one, and
-    ``why`` it waits. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
-    elsewhere: a container that was shed is requested again with its age.
-    ``duration_hint_ms`` is its spec's. ``stood_ms`` is how long it was paused before it last resumed or ended: for
-    the rest of the time since its start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, or
-    if it never was. ``cause`` is why it is paused or being paused, has ended or is being ended; None while it queues
-    or runs, or if it ended by itself. ``refusal`` is why the last request was not fulfilled. ``diagnostics`` states
-    both for people. ``devices`` are the GPUs that it has or had (``index:minor``). ``stood_for`` is the category of
-    its last pause (``causes.paused_for``); "" if it was never paused, or if that is no longer known. ``command`` is the
+    negative ``ContainerExitStatus``. ``exit_code`` is the process's own code as in a shell (128+n for signal n), None
+    while it has none: a container over its memory limit has exit_status -104 and exit_code 137. ``pid`` is the
+    container's own process. Whoever asks its node learns ``position``, its place among all that wait there to start or
+    resume, 1 for the next one, and ``why`` it waits. ``usage`` is the last measurement. ``waiting_since_ms`` is when
+    its work began to wait, here or elsewhere: a container that was shed is requested again with its age.
+    ``duration_hint_ms`` is its spec's. ``stood_ms`` is how long it was paused before it last resumed or ended: for the
+    rest of the time since its start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, or if it
+    never was. ``cause`` is why it is paused or being paused, has ended or is being ended; None while it queues or runs,
+    or if it ended by itself. ``refusal`` is why the last request was not fulfilled. ``diagnostics`` states both for
+    people. ``devices`` are the GPUs that it has or had (``index:minor``). ``stood_for`` is the category of its last
+    pause (``causes.paused_for``); "" if it was never paused, or if that is no longer known. ``command`` is the
     beginning of what it runs, if that is very long.
     """
 

@@ -264,9 +264,9 @@ class ExecutorSettings(Record, kw_only=True):
     pooled_groups: int = setting("yopp.nodemanager.pooled-groups", -1, at_least=-1, at_most=10000)
     """The maximum number of containers that run at the same time in pooled cgroups, each started by a small process
     in the cgroup, so that no container waits for a new cgroup. Pooled cgroups are created when they are needed, and
-    removed after ten seconds without use. Further containers, and all with 0 or without cgroups, get their own cgroup
-    and shell. -1 is 100 on Linux 6.6 or later, and 0 before: there, a cgroup of the least weight waits for each of
-    its processes, so a pause takes seconds longer with the small process."""
+    removed after ten seconds without use. Further containers, and all with 0, get their own cgroup, and the small
+    process is outside. -1 is 100 on Linux 6.6 or later, and 0 before: there, a cgroup of the least weight waits for
+    each of its processes, so a pause takes seconds longer with the small process."""
     cgroups_hierarchy: str = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.hierarchy", "/hadoop-yarn"
     )

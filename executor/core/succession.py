@@ -5,7 +5,7 @@ as short, that is the largest part of a slot's time. So the decision is taken ah
 opportunistic containers of equal size wait, and nothing has a better claim to the room. It is taken back as soon as
 that is no longer so. A container that follows still waits, in its place; only the news of its start makes it LAUNCHING.
 
-Decisions: slots.
+Decisions: launchers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds the containers that an earlier run of a node left, and removes those that have no record.
 
 It reports their state (``ContainerRecovered``); ``executor.core.recovery`` decides what follows. All that it does to
-a container is to end what outlived its shim, since its end could not be reported, and to let it continue if it was
+a container is to end what outlived its launcher, since its end could not be reported, and to let it continue if it was
 being paused or resumed.
 """
 
@@ -17,8 +17,8 @@ from ..light import replace
 from ..records import ContainerRecord, ContainerState, ContainerUsage
 from .cgroups.slots import is_slot
 from .context import ExecutorContext, LiveContainer
-from .procfs import all_stopped, is_alive, start_time, wait_until
-from .shim import exit_file_of, is_shim, kill_identified, kill_shim, read_exit_file
+from .processes import kill_launcher
+from .procfs import all_stopped, is_alive, read_stat, wait_until
 from .slots.journals import Begun, journal_path, journals, remove_journal, surely, survey
 from .slots.marks import marked_below
 
@@ -28,7 +28,7 @@ KILLED = 128 + signal.SIGKILL
 _STOPPED = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
 
 FIRST_LINE_SECONDS = 0.5
-"""How long a shim that has created its exit file may take to write its pid into the file."""
+"""How long a launcher that has begun a container may take to write its pid into the journal."""
 
 
 class Finder:
@@ -42,6 +42,7 @@ class Finder:
         self._directories = context.directories
         self._begun: dict[str, Begun] = {}
         self._journals: dict[str, set[str]] = {}
+        self._spared = {os.getpid()}
 
     def survey(self) -> None:
         """Read the journals of launchers, before any other call."""
@@ -66,39 +67,35 @@ class Finder:
         if begun is not None and _is_of(begun, record):
             if record.state is ContainerState.SCHEDULED:
                 record = replace(record, state=ContainerState.LAUNCHING, state_since_ms=0)
-            return self._find_in_slot(record, begun)
-        record = self._identify(record)
+            return self._find_begun(record, begun)
         path = self._cgroups.path(container_id)
+        # No journal has it: it has not begun, or somebody has removed the journal, or an earlier version started it.
         if record.pid:
-            users = self._directories.users_of(record.spec)
-            self._trace(container_id, record.pid, record.process_start, *users)
-        # The shim's own exit file, which may not exist yet: an existing file may be that of an earlier attempt.
-        exit_file = exit_file_of(record.pid) if record.pid else ""
-        alive = bool(record.pid) and is_alive(record.pid, record.process_start)
-        files = self._directories.exit_files(container_id)
-        if alive:
-            exit_file = exit_file or (files[-1] if files else "")
-            held = LiveContainer(container_id, record.pid, record.process_start, exit_file)
-            self._look_for_pause(held, record)
-            usage = self._cgroups.usage(container_id, self._context.clock())
-            return ContainerRecovered(record, True, held.paused, None, usage, path), held
+            self._trace(record, record.pid, record.process_start)
+            if is_alive(record.pid, record.process_start):
+                held = LiveContainer(container_id, record.pid, record.process_start)
+                held.launcher = held.pid, held.start
+                if (found := read_stat(record.pid)) is not None:
+                    self._spared.add(found.parent)
+                self._look_for_pause(held, record)
+                usage = self._cgroups.usage(container_id, self._context.clock())
+                return ContainerRecovered(record, True, held.paused, None, usage, path), held
         self._context.kill(container_id)
-        left = read_exit_file(files[-1]) if files else None
         usage = self._cgroups.usage(container_id, self._context.clock())
         if record.state is ContainerState.DONE:
             # Its end was recorded, so its exit code is no longer needed.
-            self._remove(container_id)
+            self._context.remove(container_id, 1.0)
         elif record.state is ContainerState.SCHEDULED:
             # Remove what was prepared for it (``preparing.py``).
-            self._remove(container_id)
+            self._context.remove(container_id, 1.0)
             self._directories.remove_empty_logs(record.spec)
-        return ContainerRecovered(record, False, False, left.exit_code if left else None, usage, path), None
+        return ContainerRecovered(record, False, False, None, usage, path), None
 
-    def _find_in_slot(
+    def _find_begun(
         self, record: ContainerRecord, begun: Begun
     ) -> tuple[ContainerRecovered, LiveContainer | None]:
-        """The state of a container that a launcher began. The slot belongs to the container from now on, and
-        is removed with it."""
+        """The state of a container that a launcher began. A slot belongs to the container from now on, and is removed
+        with it."""
         container_id = record.spec.container_id
         path = journal_path(self._directories.state, begun.slot)
         if not begun.pid:
@@ -111,23 +108,29 @@ class Finder:
         record = replace(
             record, pid=record.pid or begun.pid, process_start=record.process_start or begun.start
         )
-        slot = self._cgroups.slot(begun.slot)
-        if slot is None or not begun.last:
+        inside = is_slot(begun.slot)
+        slot = self._cgroups.slot(begun.slot) if inside else None
+        if inside and (slot is None or not begun.last):
             return ContainerRecovered(record, False, False, begun.code, ContainerUsage(), ""), None
-        slot.launcher, slot.baseline = begun.launcher, begun.baseline
-        group = self._cgroups.path(slot.name)
-        usage = slot.usage(self._context.clock(), len(slot.processes()))
+        if slot is None:
+            self._trace(record, begun.pid, begun.start, begun.launcher)
+            usage = self._cgroups.usage(container_id, self._context.clock())
+        else:
+            slot.launcher, slot.baseline = begun.launcher, begun.baseline
+            usage = slot.usage(self._context.clock(), len(slot.processes()))
+        name = container_id if slot is None else slot.name
+        group = self._cgroups.path(name)
         if begun.code is None and alive:
-            held = LiveContainer(
-                container_id, record.pid, record.process_start, "", pooled=True, journal=path
-            )
-            self._cgroups.lend(container_id, slot)
+            held = LiveContainer(container_id, record.pid, record.process_start, inside=inside, journal=path)
+            if slot is not None:
+                self._cgroups.lend(container_id, slot)
             held.launcher = begun.launcher, begun.launcher_start
             self._look_for_pause(held, record)
             return ContainerRecovered(record, True, held.paused, None, usage, group), held
-        slot.close()
-        # Its launcher has ended: the cgroup is removed with those that have no record.
-        self._context.kill(slot.name)
+        if slot is not None:
+            slot.close()
+        # Its launcher has ended: a slot's cgroup is removed with those that have no record.
+        self._context.kill(name)
         if record.state is ContainerState.DONE:
             self._directories.remove_private(container_id, thoroughly=True)
         code = begun.code
@@ -142,7 +145,7 @@ class Finder:
         held.left = record.left
         held.paused = held.frozen = self._cgroups.frozen(held.container_id)
         if record.state in _STOPPED and not held.frozen:
-            held.paused = all_stopped(self._context.processes(held))
+            held.paused = all_stopped(self._cgroups.processes(held.container_id))
             if not held.paused:
                 self._context.continue_all(held)
 
@@ -151,45 +154,19 @@ class Finder:
             one.pid for one in surely(path).begun if one.container_id == begun.container_id
         )
 
-    def _identify(self, record: ContainerRecord) -> ContainerRecord:
-        """The record with the identity of its shim, which a crash may have kept from being recorded.
-
-        If no shim has begun, its exit file is created, so that none can begin any more: the container can be
-        started again without ever running twice.
-        """
-        container_id = record.spec.container_id
-        if record.pid or record.state not in (ContainerState.LAUNCHING, ContainerState.KILLING):
-            return record
-        files = self._directories.exit_files(container_id)
-        if not files and self._directories.bar_earlier_attempt(container_id):
-            return record
-        path = (files or self._directories.exit_files(container_id))[-1]
-
-        def has_begun() -> (
-            bool
-        ):  # otherwise its shim has not reached its first line, or an earlier crash left our own file
-            written = read_exit_file(path)
-            return written is None or written.pid != 0
-
-        if not wait_until(has_begun, FIRST_LINE_SECONDS, 0.005):
-            return record
-        written = read_exit_file(path)
-        pid = written.pid if written is not None else 0
-        start = start_time(pid) if pid and is_shim(pid, path) else None
-        return record if start is None else replace(record, pid=pid, process_start=start)
-
     def remove_strangers(self, known: set[str]) -> None:
         """End and remove all containers of this node except ``known``."""
-        shims = self._directories.shims()
+        lost: dict[str, Begun] = {}
         for path in journals(self._directories.state):
-            told = {one.container_id for one in surely(path).begun} & known
-            if told:
+            begun = surely(path).begun
+            if told := {one.container_id for one in begun} & known:
                 self._journals[path] = told
             else:
+                lost |= {one.container_id: one for one in begun if one.code is None}
                 remove_journal(path)
         self._end_pool()
         self._directories.remove_earlier_spares()
-        named, groups = self._directories.known_containers() | set(shims), set(self._cgroups.stale_groups())
+        named, groups = self._directories.known_containers() | set(lost), set(self._cgroups.stale_groups())
         slots = set(filter(is_slot, groups))
         for name in slots:
             self._context.kill(name)
@@ -197,31 +174,30 @@ class Finder:
         ids = set(filter(self._is_id, named | groups))
         for container_id in ids - known:
             LOG.info("removing leftovers of %s", container_id)
-            for shim in shims.get(container_id, []):
-                self._trace(container_id, shim.pid, shim.start)
-                kill_shim(shim.pid, shim.start)
+            if (one := lost.get(container_id)) is not None and one.pid:
+                self._cgroups.started(
+                    container_id, self._directories.traces(container_id, one.pid, one.start)
+                )
             self._context.kill(container_id)
-            self._remove(container_id)
+            self._context.remove(container_id, 1.0)
         if strange := sorted((named | groups) - ids - slots - known):
             LOG.warning("what no container of this node left is not removed: %s", strange[:9])
 
     def _end_pool(self) -> None:
-        """End the remaining processes of an earlier run's pool, such as a stopped zygote, except a launcher
-        that has a journal and the process that it is about to start. A launcher without a journal was sent
-        nothing, and has begun nothing."""
+        """End the remaining processes of an earlier run's pool, such as a stopped zygote, except a launcher that has a
+        journal or a container, and the process that it is about to start. Any other has begun nothing."""
         state = self._directories.state
-        spared = {surely(path).launcher for path in journals(state)} - {0} | {os.getpid()}
+        spared = {surely(path).launcher for path in journals(state)} - {0} | self._spared
         for one in marked_below(state):
             if one.pid not in spared and one.parent not in spared:
                 LOG.info("ending process %d of an earlier run's pool", one.pid)
-                kill_identified(one.pid, one.start)
+                kill_launcher(one.pid, one.start, spared)
 
-    def _trace(self, container_id: str, pid: int, start: int, *users: int) -> None:
-        self._cgroups.started(container_id, self._directories.traces(container_id, pid, start, *users))
-
-    def _remove(self, container_id: str) -> None:
-        self._directories.remove_exit_files(container_id)
-        self._context.remove(container_id, 1.0)
+    def _trace(self, record: ContainerRecord, pid: int, start: int, launcher: int = 0) -> None:
+        container_id = record.spec.container_id
+        users = self._directories.users_of(record.spec)
+        traces = self._directories.traces(container_id, pid, start, users, launcher)
+        self._cgroups.started(container_id, traces)
 
 
 def _is_of(begun: Begun, record: ContainerRecord) -> bool:

@@ -47,17 +47,9 @@ from .ending import Cleaner, Ender
 from .owners.accounts import Accounts
 from .pausing import Pauser
 from .preparing import Preparer
+from .processes import RETRY_SECONDS, ExitWatcher, kill_launcher, set_subreaper
 from .procfs import send
 from .requests import LaunchRequests
-from .shim import (
-    RETRY_SECONDS,
-    Ended,
-    ExitWatcher,
-    ShimLauncher,
-    kill_shim,
-    reap,
-    set_subreaper,
-)
 from .slots.journals import code_of, forget_launchers
 from .slots.pool import most_slots
 from .starting import Starter
@@ -117,7 +109,6 @@ class LinuxContainerExecutor:
         self._device_groups = device_groups
         confined = settings.confined_containers and os.geteuid() == 0
         read_only = kept_from_containers(state_dir) if confined else ()
-        launcher = ShimLauncher(reaps=cgroups.mode == "none", read_only=read_only)
         self._store = StateStore(state_dir)
         accounts = Accounts(settings)
         self._directories = Directories(work_dir, log_dir, state_dir, accounts)
@@ -169,13 +160,10 @@ class LinuxContainerExecutor:
             requests,
             self._held,
             self._unrecorded,
-            launcher=launcher,
-            watcher=self._watcher,
             preparer=self._preparer,
             ender=self._ender,
             health=self._health,
-            # A launcher cannot put the container that it starts into the cgroup of the container's GPUs.
-            slots=most_slots(settings.pooled_groups if device_groups is None else 0, os.uname().release),
+            slots=most_slots(settings.pooled_groups, os.uname().release),
             read_only=read_only,
         )
         self._pool = self._starter.pool
@@ -397,40 +385,40 @@ class LinuxContainerExecutor:
         """The container, if its end is not on its way yet; nothing follows it from now on. Others take no signals,
         which is no error: a container may end while a command for it is under way."""
         held = self._held.get(container_id)
-        if held is not None and held.pooled:
+        if held is not None:
             self._pool.take_back(container_id)
         return None if held is None or held.ended or held.over else held
 
     def _signal(self, container_id: str, number: int) -> None:
         held = self._to_act_on(container_id)
         if held is not None:
-            for pid in self._context.processes(held):
+            for pid in self._cgroups.processes(container_id):
                 send(pid, number)
 
     def _watch_launcher(self, held: LiveContainer) -> None:
         """Watch the launcher of an earlier run. It ends after its container, whose exit code it has written
-        by then."""
+        by then; without a journal, the code is not known."""
         container_id = held.container_id
 
-        def ended(end: Ended) -> None:
+        def ended() -> None:
             usage = self._cgroups.usage
             try:
                 code = code_of(held.journal, container_id)
             except OSError as error:
                 LOG.warning("the end of %s cannot be read yet: %s", container_id, error)
-                self._context.loop.call_later(RETRY_SECONDS, ended, end)
+                self._context.loop.call_later(RETRY_SECONDS, ended)
                 return
-            self._ender.pooled_ended(held, lambda: usage(container_id, self._context.clock()), code)
+            self._ender.has_ended(held, lambda: usage(container_id, self._context.clock()), code)
 
         self._watcher.watch(*held.launcher, ended)
         self._pool.adopt(held)
 
     def _set_limits(self, container_id: str, limits: CgroupLimits) -> None:
-        if (held := self._to_act_on(container_id)) is None:
+        if self._to_act_on(container_id) is None:
             return
         settings = self._settings
         refused = change(
-            lambda: self._context.processes(held),
+            lambda: self._cgroups.processes(container_id),
             settings.opportunistic_oom_score_adj if limits.yields else 0,
             idle=limits.yields and settings.opportunistic_idle,
             for_cpu=self._cgroups.mode == "none",
@@ -442,14 +430,10 @@ class LinuxContainerExecutor:
     def _clean_up(self, container_id: str) -> None:
         held = self._held.pop(container_id, None)
         self._finder.cleaned(container_id)
-        if held is not None and held.pooled and not held.journal:
-            # Its slot is in use by another container by now. Most containers leave nothing in their directory.
-            self._directories.remove_bar(container_id)
-            if not self._directories.keep_private(container_id):
-                self._cleaner.clean(container_id)
-            return
-        self._directories.remove_exit_files(container_id)
-        self._cleaner.clean(container_id)
+        # A slot is in use by another container by now. Most containers leave nothing in their directory.
+        in_slot = held is not None and held.inside and not held.journal
+        if not (in_slot and self._directories.keep_private(container_id)):
+            self._cleaner.clean(container_id)
 
     # ---- after a crash
 
@@ -481,15 +465,12 @@ class LinuxContainerExecutor:
         """End and remove all containers, known or left by an earlier run, and their records. Blocks."""
         known = list(self._held.values())
         for held in known:
-            # Strangers are found by their command line, which a shim that was just started does not have yet.
-            kill_shim(held.pid, held.start)
+            kill_launcher(*held.launcher)
         for record in self._begin_with_records():
             self._forget(record.spec.container_id)
         self._held.clear()
         self._finder.survey()
         self._finder.remove_strangers(set())
-        for held in known:
-            reap(held.pid)
 
     def find(self, record: ContainerRecord) -> ContainerRecovered:
         """Find out the state of a recorded container (``adoption.py``), and watch it from now on if it is alive."""
@@ -500,10 +481,7 @@ class LinuxContainerExecutor:
         if held is not None:
             held.logs = logs
             self._held[held.container_id] = held
-            if held.pooled:
-                self._watch_launcher(held)
-            else:
-                self._starter.watch(held)
+            self._watch_launcher(held)
         return found
 
 

@@ -12,8 +12,8 @@ from ..core.events import ContainerLaunched, Event
 from ..errors import CgroupError
 from .cgroups.base import CgroupDriver
 from .directories import Directories
-from .procfs import children, continue_all, start_time
-from .shim import RETRY_SECONDS
+from .processes import RETRY_SECONDS
+from .procfs import continue_all, start_time
 
 LOG = logging.getLogger(__name__)
 
@@ -23,28 +23,28 @@ CLOSE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class LiveContainer:
-    """A container that was started and is not removed yet. ``pid`` and ``start`` are its shim's.
+    """A container that was started and is not removed yet. ``pid`` and ``start`` are its command's, 0 until it has
+    begun.
 
-    A ``pooled`` container has no shim: ``pid`` and ``start`` are its own, 0 until it has begun. ``launcher`` is the pid
-    and start time of the process that reports its end, and ``journal`` the file that process writes to if an earlier
-    run of the node started it. ``frozen`` is set while the freezer may hold the container, ``pausing`` while a pause is
-    under way beside the loop; ``left`` has the pids and start times of its processes that were stopped before it was
-    paused. ``logs`` is its log directory. ``sweeps`` is how many kills of it are under way beside the loop. ``over``:
-    its end is on its way, and another container may be in its slot. ``struck``: a kill has found it alive.
-    ``queued_at_ms`` is given for a container that follows another one. ``launched`` is its start, if that is to be told
-    with its end. ``output_lost`` is why its output may be incomplete; ``silent``: none of it, if it
+    ``launcher`` is the pid and start time of the process that reports its end, which is ``inside`` its cgroup if that
+    is a slot's, and ``journal`` the file that process writes to if an earlier run of the node started it. ``users`` has
+    the user that it runs as, if that is another one. ``frozen`` is set while the freezer may hold the container,
+    ``pausing`` while a pause is under way beside the loop; ``left`` has the pids and start times of its processes that
+    were stopped before it was paused. ``logs`` is its log directory. ``sweeps`` is how many kills of it are under way
+    beside the loop. ``over``: its end is on its way, and another container may be in its slot. ``struck``: a kill has
+    found it alive. ``queued_at_ms`` is given for a container that follows another one. ``launched`` is its start, if
+    that is to be told with its end. ``output_lost`` is why its output may be incomplete; ``silent``: none of it, if it
     is empty.
     """
 
     container_id: str
     pid: int
     start: int
-    exit_file: str
     paused: bool = False
     ending: bool = False
     killed: bool = False
     ended: bool = False
-    pooled: bool = False
+    inside: bool = False
     frozen: bool = False
     pausing: bool = False
     left: tuple[tuple[int, int], ...] = ()
@@ -54,6 +54,7 @@ class LiveContainer:
     queued_at_ms: int = 0
     launcher: tuple[int, int] = (0, 0)
     journal: str = ""
+    users: tuple[int, ...] = ()
     logs: str = ""
     launched: ContainerLaunched | None = None
     output_lost: str = ""
@@ -122,15 +123,9 @@ class ExecutorContext:
         self.in_a_hurry = True
         self.cgroups.kill_seconds = 0.0
 
-    def processes(self, held: LiveContainer) -> list[int]:
-        """The processes of a container. A process that has not joined its cgroup yet is found as the shim's
-        child."""
-        found = self.cgroups.processes(held.container_id)
-        return found if found or held.pooled else children(held.pid)
-
     def continue_all(self, held: LiveContainer) -> list[int]:
         """Let the processes of a container continue, except those that were stopped before its pause. Returns all."""
-        found = self.processes(held)
+        found = self.cgroups.processes(held.container_id)
         left = {pid for pid, start in held.left if start_time(pid) == start}
         continue_all([pid for pid in found if pid not in left])
         return found

@@ -4,7 +4,7 @@ A private directory that is still as it was made is renamed for the next contain
 reuse the inode of a removed file for a minute, and skips all such inodes whenever it makes a file: if each container
 removed a directory, creating files would become slower on the whole host as more containers run.
 
-Decisions: prepared-containers.
+Decisions: launchers.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ import errno
 import itertools
 import logging
 import os
-import re
 import threading
 import time
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from ..errors import reason_of
+from ..errors import CannotLaunchError, reason_of
 from ..records import ContainerSpec
 from ..trees import entries_below, make_again, remove_tree
 from .cgroups.slots import SLOT_PREFIX
 from .owners.accounts import Account, Accounts, refuse_unreachable
 from .owners.ownership import refuse_others, refuse_unsafe
-from .procfs import ProcessStat, Traces
-from .shim import CannotLaunchError, claim_exit_file, shims_of
+from .procfs import Traces
 
 LOG = logging.getLogger(__name__)
 
@@ -44,15 +42,13 @@ MOST_KNOWN_LOGS = 1000
 MOST_AT_ONCE = 1000
 """A directory with more entries is removed later: its container can have made any number."""
 
-_EXIT_FILE = re.compile(r"(.+)\.exit[0-9]+\Z", re.DOTALL)
-
 LOG_MODE = 0o750
 """The mode of the log directories of applications and containers (container-executor.c,
 ``create_container_log_dirs``)."""
 
 
 class Directories:
-    """Private directories (``work``), logs, and exit files beside the records (``state``) of one node.
+    """Private directories (``work``), logs, and what is beside the records (``state``) of one node.
 
     ``work`` and ``state`` belong to the node alone: entries without a record are removed at its next start. A
     container's own files belong to the user of ``accounts`` that it runs as. Raises PermissionError if
@@ -75,7 +71,6 @@ class Directories:
         self._fresh: tuple[object, ...] = ()
         """The properties of an untouched directory; empty if none was made yet."""
         self._keeps = True
-        self._barred: set[str] = set()
         self._known_logs: set[str] = set()
         """The log directories of applications that were found to belong to this user: nobody else can replace
         them."""
@@ -84,11 +79,13 @@ class Directories:
         """A container's private directory, which is its working directory unless it asked for another."""
         return os.path.join(self.work, container_id)
 
-    def traces(self, container_id: str, pid: int, start: int, *users: int) -> Traces:
+    def traces(
+        self, container_id: str, pid: int, start: int, users: tuple[int, ...] = (), launcher: int = 0
+    ) -> Traces:
         """How the processes of a container are recognised (``environment.py`` sets the mark), which run as this
         process's user or as one of ``users``."""
         mark = b"LOCAL_DIRS=" + os.fsencode(self.private(container_id))
-        return Traces(pid, start, mark, (os.getuid(), *users))
+        return Traces(pid, start, mark, (os.getuid(), *users), launcher)
 
     def users_of(self, spec: ContainerSpec) -> tuple[int, ...]:
         """The other user that a container runs as; empty where there is none, or which one is not known now."""
@@ -297,57 +294,9 @@ class Directories:
         except OSError as error:
             LOG.debug("%s stays: %s", logs, error.strerror)
 
-    def exit_files(self, container_id: str) -> list[str]:
-        """The exit files of a container's attempts, oldest first. There is more than one only after a crash."""
-        found: list[str] = []
-        for number in itertools.count(1):
-            path = os.path.join(self.state, f"{container_id}.exit{number}")
-            if not os.path.exists(path):
-                return found
-            found.append(path)
-        return found
-
-    def next_exit_file(self, container_id: str) -> str:
-        """The name of the exit file of the next attempt."""
-        return os.path.join(self.state, f"{container_id}.exit{len(self.exit_files(container_id)) + 1}")
-
-    def bar_earlier_attempt(self, container_id: str) -> bool:
-        """Claim the exit file that a pending attempt of an earlier run would use, so that the attempt cannot
-        begin."""
-        self._barred.add(container_id)
-        return claim_exit_file(self.next_exit_file(container_id))
-
-    def remove_bar(self, container_id: str) -> None:
-        """Remove the exit file that ``bar_earlier_attempt`` has made for a container that has none of its own."""
-        if container_id in self._barred:
-            self.remove_exit_files(container_id)
-
-    def shims(self) -> dict[str, list[ProcessStat]]:
-        """The running shims of this node, by container, including those that have written nothing yet."""
-        found: dict[str, list[ProcessStat]] = {}
-        for path, shims in shims_of(self.state).items():
-            match = _EXIT_FILE.match(os.path.basename(path))
-            if match and os.path.dirname(path) == self.state:
-                found.setdefault(match.group(1), []).extend(shims)
-        return found
-
-    def remove_exit_files(self, container_id: str) -> None:
-        """Remove all exit files of a container, the newest first: what an interruption leaves has no gap, behind which
-        the next run would not look."""
-        self._barred.discard(container_id)
-        for path in reversed(self.exit_files(container_id)):
-            try:
-                os.unlink(path)
-            except OSError as error:
-                LOG.warning("cannot remove %s: %s", path, error.strerror)
-
     def known_containers(self) -> set[str]:
-        """The ids of all containers that have a private directory or an exit file."""
-        found = {entry.name for entry in os.scandir(self.work) if not entry.name.startswith(SPARE_PREFIX)}
-        for name in os.listdir(self.state):
-            if match := _EXIT_FILE.match(name):
-                found.add(match.group(1))
-        return found
+        """The ids of all containers that have a private directory."""
+        return {entry.name for entry in os.scandir(self.work) if not entry.name.startswith(SPARE_PREFIX)}
 
 
 def _absolute(path: str) -> str:

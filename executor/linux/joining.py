@@ -16,13 +16,13 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..errors import reason_of
+from ..errors import CannotLaunchError, reason_of
 from ..light import Record
 from ..records import shell_code
 from .cgroups.files import CGROUP_ROOT, read_mounts, read_paths
 from .launcher import leave_keyring
-from .procfs import author, children, environment_marks, read_stat, send
-from .shim import CannotLaunchError, set_no_new_privileges, set_parent_death_signal, set_subreaper
+from .processes import set_no_new_privileges, set_parent_death_signal, set_subreaper
+from .procfs import author, children, send
 from .terminals import Terminal
 
 GRACE_SECONDS = 0.5
@@ -62,7 +62,7 @@ def place_of(pid: int, name: str, *, group: str = "", proc: str = "/proc", root:
     Raises OSError if the container is gone, belongs to another user, or nobody knows to whom (``author``): a setuid
     program may be root by now, in an environment of its caller's choice.
     """
-    environment = _environment(pid, name, proc)
+    environment = _environment(pid, proc)
     if (uid := author(pid, proc=proc)) is None:
         raise PermissionError(errno.EPERM, "it runs a setuid program")
     directory = environment.get("PWD", "")
@@ -79,16 +79,11 @@ def place_of(pid: int, name: str, *, group: str = "", proc: str = "/proc", root:
     )
 
 
-def _environment(pid: int, name: str, proc: str) -> dict[str, str]:
-    """The environment that the command was started with. Its shim still has it, even if the command changed
-    its own."""
-    stat = read_stat(pid)
-    mark = b"CONTAINER_ID=" + os.fsencode(name)
-    source = stat.parent if stat is not None and environment_marks(stat.parent, mark) else pid
-    with open(f"{proc}/{source}/environ", "rb") as file:
+def _environment(pid: int, proc: str) -> dict[str, str]:
+    """The environment that the command was started with, unless the command has changed it."""
+    with open(f"{proc}/{pid}/environ", "rb") as file:
         pairs = [entry.partition(b"=") for entry in file.read().split(b"\0") if b"=" in entry]
-    found = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs if key}
-    return {key: value for key, value in found.items() if not key.startswith("YOPP_SHIM_")}
+    return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs if key}
 
 
 def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:

@@ -3,18 +3,12 @@ them, or replace them by versions that expect other arguments."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import struct
-import weakref
 from importlib.util import MAGIC_NUMBER
 from types import ModuleType
 
 from ..regular import NotRegularError, read_regular, write_whole
-
-ABOVE_SHELL = 20
-"""Descriptors from here on are not those that the shim uses."""
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
 class KeptProgram:
@@ -42,39 +36,6 @@ class KeptProgram:
             pass
         write_whole(copy, self._content)
         return copy
-
-
-class OpenProgram:
-    """A program for Python of this package, for a process that begins it at some later time, such as that of a prepared
-    container: the program then comes from ``descriptor``, which that process has inherited. ``path`` is its name there.
-    Raises OSError if it cannot be read.
-    """
-
-    def __init__(self, module: ModuleType) -> None:
-        with open(compiled(module, str(module.__file__)), "rb") as file:
-            self._content = file.read()
-        self._descriptor = -1
-
-    @property
-    def descriptor(self) -> int:
-        """A descriptor of the content. Raises OSError if there is none free."""
-        if self._descriptor < 0:
-            made = os.memfd_create("yopp-program", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
-            try:
-                with open(made, "wb", closefd=False) as file:
-                    file.write(self._content)
-                # A container that finds it open in its shim cannot change what others run.
-                fcntl.fcntl(made, fcntl.F_ADD_SEALS, _SEALS)
-                self._descriptor = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, ABOVE_SHELL)
-            finally:
-                os.close(made)
-            weakref.finalize(self, os.close, self._descriptor)
-        return self._descriptor
-
-    @property
-    def path(self) -> str:
-        """The program's path in a process that has inherited the descriptor, which the program has to close."""
-        return f"/proc/self/fd/{self.descriptor}"
 
 
 def _identity(facts: os.stat_result) -> tuple[int, int, int]:

@@ -1,10 +1,10 @@
-"""The program of a pool's processes: one small zygote, from which a launcher is forked for each slot. It also
-confines a single container without a slot, and changes its user, before the container begins (``enter``).
+"""The program of a pool's processes: one small zygote, from which a launcher is forked for each slot.
 
 It runs by itself (``python -I -S launcher.py SOCKET FILES``) and imports as little as possible: ``signal``
 alone takes 8 ms. Forking a launcher takes 1 ms and a few hundred KB, because it shares the pages of its
-zygote. A launcher joins its cgroup once, and stays there. What it starts is born in the cgroup, so no process
-joins one for a container. It decides nothing: ``slots/pool.py`` sends it one container after another.
+zygote. A launcher with a cgroup joins it once, and stays there: what it starts is born in the cgroup. A launcher
+outside has none: each container comes with the files that its first process joins. A launcher decides nothing:
+``slots/pool.py`` sends it one container after another.
 
 A second pair of sockets holds the container that follows the present one, if the node has sent one. When a container
 has ended and has left nothing, the launcher takes the next one from there and begins it, without waiting for the node.
@@ -15,11 +15,12 @@ is not taken for what follows the one before it.
 A later run of the node reads its journal (``slots/journals.py`` describes the lines): ``begin`` is written before
 anything is started, so a container without that line has not begun, and never will once its launcher is dead.
 
-Decisions: slots, slot-journal, confined.
+Decisions: launchers, confined.
 """
 
 from __future__ import annotations
 
+import _codecs
 import _signal  # type: ignore[import-not-found]
 import _socket
 import errno
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 LARGEST = 1 << 18
-"""The maximum length of a message."""
+"""The maximum length of a message; a longer request comes in a file, whose descriptor comes with the message."""
 
 ZYGOTE_MESSAGE = 1 << 16
 
@@ -64,10 +65,11 @@ Containers do not inherit this."""
 
 _CLONE_NEWNS = 0x20000
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
-_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+_PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 24, 36, 38
 _RTLD_NOW = 2
-ENTER = "--enter"
-"""The first argument for a single container; the second is the descriptor of a file that describes what to run."""
+REAP_ROUNDS = 2000
+"""How often a launcher without a cgroup kills what its container has left, a millisecond apart, before the node is
+told. On a busy host a killed process needs many rounds until it has ended and left its own children to the launcher."""
 _DROPPED = (2, 16, 17, 19, 21, 22)
 """DAC_READ_SEARCH (open files by handle), SYS_MODULE, SYS_RAWIO, SYS_PTRACE (others' /proc/PID/root),
 SYS_ADMIN (mounts and namespaces), SYS_BOOT: with these, root could undo what ``confine`` does."""
@@ -98,10 +100,11 @@ COUNTED = (
 
 
 class NotStartedError(Exception):
-    """A container cannot begin: its exit code, the reason, and the errno if the node may be at fault."""
+    """A container cannot begin: its exit code, the reason, and the errno if the node may be at fault; ``ours``: the
+    node is at fault."""
 
-    def __init__(self, code: int, why: str, number: int = 0) -> None:
-        super().__init__(code, why, number)
+    def __init__(self, code: int, why: str, number: int = 0, ours: bool = False) -> None:
+        super().__init__(code, why, number, ours)
 
 
 class CrowdedError(Exception):
@@ -192,11 +195,11 @@ def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
         if not message:
             return
         rights = ancillary[0][2]
-        fd, *ahead = (int.from_bytes(rights[at : at + 4], sys.byteorder) for at in (0, 4, 8))
+        fd, *ahead = (int.from_bytes(rights[at : at + 4], sys.byteorder) for at in range(0, len(rights), 4))
         try:
             child = os.fork()
         except OSError as error:
-            os.write(fd, marshal.dumps(("refused", f"cannot fork: {error.strerror}")))
+            os.write(fd, marshal.dumps(("refused", f"cannot fork: {error.strerror}", error.errno)))
             child = -1
         if child == 0:
             control.close()
@@ -216,12 +219,15 @@ def launcher(
     journal_path: str,
     joins: list[str],
     gauges: list[tuple[str, str, float] | None],
+    reaps: bool,
 ) -> None:
     """Join the cgroup, then start the containers that are sent, until the other end of the socket is closed.
 
     ``ahead`` are the sockets of the container that follows. ``confined`` is passed on to the node: whether the
     containers are kept from changing cgroups. ``root`` is the root directory from before ``confine``: below it,
-    the cgroup and the journal can be written. ``gauges`` as in ``Figures``.
+    cgroups and the journal can be written. Without ``joins``, the launcher is outside. ``gauges`` as in ``Figures``.
+    With ``reaps``, for hosts without cgroups, orphans of a container become children of the launcher, which ends them
+    after the command.
     """
     before = f"/proc/self/fd/{root}"
     commands = _socket.socket(fileno=fd)
@@ -237,19 +243,25 @@ def launcher(
             return  # its node has died: the journal of this name may belong to the next run
         figures = Figures(before, gauges, Limits([before + os.path.dirname(path) for path in joins]))
         journal = JournalFile(before + journal_path, b"launcher %d %d\n" % (pid, start))
-        os.close(root)
         shield = Shield()
+        if joins:
+            os.close(root)
+            root = -1
+        if reaps and (call := _calls()) is not None:
+            call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     except OSError as error:
         path = (error.filename or journal_path).removeprefix(before)
-        os.write(fd, marshal.dumps(("refused", f"{path}: {error.strerror}")))
+        os.write(fd, marshal.dumps(("refused", f"{path}: {error.strerror}", error.errno)))
         return
-    slot = Launcher(commands, [_socket.socket(fileno=one) for one in ahead], journal, figures, shield)
+    slot = Launcher(
+        commands, [_socket.socket(fileno=one) for one in ahead], journal, figures, shield, root, reaps
+    )
     _tell(fd, ("ready", pid, start, confined, figures.memory, figures.resets_peak))
     slot.serve()
 
 
 class Launcher:
-    """Runs one container after another."""
+    """Runs one container after another. ``root`` is -1 for a launcher in a cgroup; the rest as in ``launcher``."""
 
     def __init__(
         self,
@@ -258,7 +270,11 @@ class Launcher:
         journal: JournalFile,
         figures: Figures,
         shield: Shield,
+        root: int,
+        reaps: bool,
     ) -> None:
+        self._root = root
+        self._reaps = reaps
         self._commands = commands
         self._fd = commands.fileno()
         self._ahead = ahead
@@ -280,16 +296,17 @@ class Launcher:
                 either.poll()  # the one that follows may come a moment too late
             request = self._following()
             if request is None:
+                flags = _socket.MSG_CMSG_CLOEXEC | (_socket.MSG_DONTWAIT if self._may_follow else 0)
                 try:
-                    length = self._commands.recv_into(
-                        self._room, 0, _socket.MSG_DONTWAIT if self._may_follow else 0
+                    length, carried, *_ = self._commands.recvmsg_into(
+                        [self._room], _socket.CMSG_SPACE(4), flags
                     )
                 except BlockingIOError:  # the node has taken it back
                     continue
                 if not length:
                     return
                 self._generation += 1
-                request = self._request(length)
+                request = _request_in(carried[0][2]) if carried else self._request(length)
             while request is not None:
                 request = self._run(*request)
 
@@ -313,7 +330,7 @@ class Launcher:
             return None
         begun = time.monotonic()  # before its first instruction: it has run for no longer than is reported
         try:
-            pid = _start(self._shield, *request)  # type: ignore[arg-type]
+            pid = _start(self._shield, self._root, *request)  # type: ignore[arg-type]
         except CrowdedError as error:
             journal.unbegin(len(line))
             os.chdir("/")
@@ -329,13 +346,18 @@ class Launcher:
         short = _ends_soon(pid)
         if not short:
             self._tell("started", name, pid, start, base, begun)
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)) and ended.si_pid != pid:
+            os.waitpid(ended.si_pid, 0)  # an orphan of the container
         silent = _has_written_nothing(pid, request[3])
-        _, status = os.waitpid(pid, 0)
+        _, status, used = os.wait4(pid, 0)
         seconds = time.monotonic() - begun
         code = status >> 8 if status & 127 == 0 else 128 + (status & 127)
         journal.note(b"end %d\n" % code)
+        if self._reaps:
+            _end_children()
         figures = self._figures.end(own)
+        if self._root >= 0:
+            figures = (used.ru_utime + used.ru_stime, *figures[1:])
         self._may_follow = self._figures.clean and not journal.is_long
         following = self._following()
         told = code, figures, "" if following is None else following[0], silent
@@ -451,7 +473,7 @@ class Figures:
         """The figures with which it ends, and what of its limits has changed, or may still be changed by what it has
         left; only containers of the node's ``own`` user can change them."""
         figures = self._read()
-        changed = self._limits.changed() if own and figures[5] == 1 else 2 * own
+        changed = self._limits.changed() if own and (figures[5] == 1 or self._gauges[5][0] < 0) else 2 * own
         self.clean = (
             figures[5] == 1
             and not changed
@@ -499,7 +521,36 @@ def begin_line(name: str, base: tuple[float, ...], queued_at: int = 0) -> bytes:
     """The line of a journal for a container that begins with these figures (``Figures``); ``queued_at`` if it
     follows another one: when its node queued it, in epoch milliseconds."""
     word = f"next {queued_at}" if queued_at else "begin"
-    return f"{word} {float(base[0])!r} {float(base[1])!r} {int(base[4])} {int(base[3])} {name}\n".encode()
+    figures = f"{word} {float(base[0])!r} {float(base[1])!r} {int(base[4])} {int(base[3])} "
+    return figures.encode() + _codecs.unicode_escape_encode(name)[0] + b"\n"
+
+
+def _request_in(rights: bytes) -> tuple:  # type: ignore[type-arg]
+    """The request in the file whose descriptor came with a message."""
+    fd = int.from_bytes(rights[:4], sys.byteorder)
+    try:
+        request: tuple = marshal.loads(os.pread(fd, os.fstat(fd).st_size, 0))  # type: ignore[type-arg]
+    finally:
+        os.close(fd)
+    return request
+
+
+def _end_children() -> None:
+    """SIGKILL to all children of this process, orphans of its container, and to the orphans of these, until none is
+    left. One that keeps forking, or that the kernel does not end, is left to the node."""
+    own = os.getpid()
+    for _ in range(REAP_ROUNDS):
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            with open(f"/proc/{own}/task/{own}/children", "rb") as listed:
+                for pid in listed.read().split():
+                    os.kill(int(pid), _signal.SIGKILL)
+        except ChildProcessError:
+            return
+        except OSError:
+            return  # the node looks itself
+        time.sleep(0.001)
 
 
 def _has_written_nothing(pid: int, out: object) -> bool:
@@ -634,6 +685,7 @@ class Shield:
 
 def _start(
     shield: Shield,
+    root: int,
     command: list[str],
     environment: dict[str, str],
     directory: str,
@@ -643,10 +695,14 @@ def _start(
     umask: int = -1,
     score: int = 0,
     idle: bool = False,
+    joins: Sequence[str] = (),
+    idle_cpu: bool = False,
 ) -> int:
-    """Start the command, and return its pid once it has begun. Raises NotStartedError or CrowdedError."""
-    if account is not None:
-        return _start_as(account, shield, score, idle, command, environment, directory, out, err, umask)
+    """Start the command, and return its pid once it has begun; ``idle`` is the class of I/O, ``idle_cpu`` that of the
+    CPU. ``root`` as in ``Launcher``. Raises NotStartedError or CrowdedError."""
+    if account is not None or joins or idle_cpu:
+        place = root, joins, idle_cpu
+        return _fork(place, shield, score, idle, account, command, environment, directory, out, err, umask)
     stdout = stderr = before = -1
     try:
         _enter(directory)
@@ -673,13 +729,11 @@ def _start(
         words = [SHELL, "-c", 'exec "$@"', SHELL, *command]
         return os.posix_spawn(SHELL, words, environment, file_actions=actions, setsid=True, setsigdef=IGNORED)
     except ValueError as error:  # a NUL in a word or a path, an = in a variable's name
-        raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
+        raise _failure(command, error) from None
     except OSError as error:
-        if error.errno == errno.EAGAIN:
+        if error.errno == errno.EAGAIN and root < 0:
             raise CrowdedError(error.strerror) from None
-        raise NotStartedError(
-            125, f"cannot start {command[0]!r}: {error.strerror}", error.errno or 0
-        ) from None
+        raise _failure(command, error) from None
     finally:
         shield.up()
         if before >= 0:
@@ -688,27 +742,31 @@ def _start(
             os.close(fd)
 
 
-def _start_as(
-    account: tuple[int, int, list[int], bool], shield: Shield, score: int, idle: bool, *request: object
+def _fork(
+    place: tuple[int, Sequence[str], bool], shield: Shield, score: int, idle: bool, *request: object
 ) -> int:
-    """Start the command as another user: a forked process takes that user's rights, and opens the output
-    files itself."""
+    """Start the command from a forked process, which joins its cgroups, takes the rights of its user, and opens the
+    output files itself. ``place``: the root directory, the files to join below it, and whether the process has the
+    idle class of the CPU."""
     reading, writing = os.pipe()  # a successful exec closes them
     shield.down(score, idle)
+    pid = -1
     try:
         pid = os.fork()
     except OSError as error:
         os.close(reading)
         os.close(writing)
-        if error.errno == errno.EAGAIN:
+        if error.errno == errno.EAGAIN and place[0] < 0:
             raise CrowdedError(error.strerror) from None
-        raise NotStartedError(125, f"cannot fork: {error.strerror}", error.errno or 0) from None
+        raise NotStartedError(125, f"no process can be started: {error.strerror}", error.errno or 0) from None
     finally:
-        shield.up()
+        if pid != 0:
+            shield.up()
     if pid == 0:
         try:
             os.setsid()
-            become(account, *request)  # type: ignore[arg-type]
+            _settle(*place)
+            become(*request)  # type: ignore[arg-type]
         except NotStartedError as error:
             os.write(writing, marshal.dumps(error.args))
         finally:
@@ -724,6 +782,24 @@ def _start_as(
     return pid
 
 
+def _settle(root: int, joins: Sequence[str], idle_cpu: bool) -> None:
+    """Join these cgroups, and the idle class of the CPU. Raises NotStartedError."""
+    for path in joins:
+        try:
+            _write(f"/proc/self/fd/{root}{path}", b"0")  # zero means the process that writes
+        except OSError as error:
+            raise NotStartedError(
+                125, f"cannot join {path}: {error.strerror}", error.errno or 0, True
+            ) from None
+    if root >= 0:
+        os.close(root)
+    if idle_cpu:
+        try:
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        except OSError:
+            os.nice(19)
+
+
 def become(
     account: tuple[int, int, list[int], bool] | None,
     command: list[str],
@@ -733,8 +809,7 @@ def become(
     err: str,
     umask: int,
 ) -> None:
-    """Turn this process into the command, run as that user, with that umask unless it is -1. If ``out`` is "",
-    standard output and error stay as they are.
+    """Turn this process into the command, run as that user, with that umask unless it is -1.
 
     Raises NotStartedError if it cannot. Everything after the change of the user is done with that user's rights.
     """
@@ -753,8 +828,7 @@ def become(
     except OSError as error:
         raise NotStartedError(125, f"cannot change to user {uid}: {error.strerror}") from None
     try:
-        if out:
-            _output_to(out, err)
+        _output_to(out, err)
         _enter(directory)
         if umask >= 0:
             os.umask(umask)
@@ -765,19 +839,23 @@ def become(
             except OSError as error:
                 _leave_to_a_shell(error, command)
         os.execve(SHELL, [SHELL, "-c", 'exec "$@"', SHELL, *command], environment)
-    except ValueError as error:  # as in ``_start``
-        raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
-    except OSError as error:
-        raise NotStartedError(
-            125, f"cannot start {command[0]!r}: {error.strerror}", error.errno or 0
-        ) from None
+    except (OSError, ValueError) as error:  # as in ``_start``
+        raise _failure(command, error) from None
+
+
+def _failure(command: list[str], error: OSError | ValueError) -> NotStartedError:
+    """That and why a command cannot be started. A message has no room for a long name."""
+    ours = isinstance(error, OSError) and error.errno != errno.E2BIG
+    why = error.strerror if isinstance(error, OSError) else error
+    number = error.errno or 0 if ours and isinstance(error, OSError) else 0
+    return NotStartedError(125 if ours else 126, f"cannot start {command[0][:1000]!r}: {why}", number)
 
 
 def _leave_to_a_shell(error: OSError, command: list[str]) -> None:
     """A shell would report an error of the command in its own words. Raises NotStartedError or OSError if it cannot:
     the command is too long, or the kernel lacks what every command needs."""
     if error.errno == errno.E2BIG:
-        raise NotStartedError(126, f"cannot start {command[0]!r}: {error.strerror}") from None
+        raise _failure(command, error) from None
     if error.errno in _SHORT:
         raise error
 
@@ -801,22 +879,6 @@ def _make_directories(path: str) -> None:
         os.makedirs(path, 0o750, exist_ok=True)
     except OSError as error:
         raise NotStartedError(125, f"cannot make {path}: {error.strerror}") from None
-
-
-def enter(fd: int) -> None:
-    """Become the container that the file with this descriptor describes: the directories that it may only
-    read, then the arguments of ``become``. The process has joined its cgroups. If the container cannot begin,
-    the exit code and standard error say why."""
-    size = os.fstat(fd).st_size
-    read_only, *request = marshal.loads(os.pread(fd, size, 0))
-    os.close(fd)
-    if read_only:
-        confine(read_only)
-    try:
-        become(*request)
-    except NotStartedError as error:
-        os.write(2, os.fsencode(f"{error.args[1]}\n"))
-        os._exit(error.args[0])
 
 
 def _enter(directory: str) -> None:
@@ -866,8 +928,4 @@ def _write(path: str, text: bytes) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == ENTER:
-        if sys.argv[0].startswith("/proc/self/fd/"):
-            os.close(int(sys.argv[0].rpartition("/")[2]))  # this program (``keeping.py``)
-        enter(int(sys.argv[2]))
     zygote(_socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3:])

@@ -115,7 +115,7 @@ class Pauser:
             return
         # Send the first SIGSTOP at once, so that several containers that are paused for one newcomer stop at
         # the same time.
-        stopping = Stopping(lambda: self._context.processes(held))
+        stopping = Stopping(lambda: self._context.cgroups.processes(held.container_id))
         if self._cgroups.mode == "none":
             self._spawn(self._pause_slowly(held, stopping, reclaim))
         else:
@@ -167,7 +167,7 @@ class Pauser:
         self._paused(held, 1, await self._reclaimed(held) if reclaim else -1)
 
     async def _pause_slowly(self, held: LiveContainer, stopping: Stopping, reclaim: bool) -> None:
-        # The container may have no process yet: its shim is about to start it.
+        # The container may have no process yet: its launcher is about to start it.
         held.pausing = True
         try:
             async with self._hastened(held, 0):
@@ -216,13 +216,13 @@ class Pauser:
         def used(processes: list[int]) -> int:
             return sum(stat.cpu_ticks for pid in processes if (stat := read_stat(pid)) is not None)
 
-        before = used(self._context.processes(held))
+        before = used(self._context.cgroups.processes(held.container_id))
         until = self._loop.time() + STARVED_SECONDS
 
         def waits() -> bool:
             if held.ended or held.ending or self._closing or self._loop.time() > until:
                 return False
-            processes = self._context.processes(held)
+            processes = self._context.cgroups.processes(held.container_id)
             return runnable_threads(processes) > 0 and used(processes) - before <= 1
 
         return waits

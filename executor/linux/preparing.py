@@ -3,7 +3,7 @@
 A container that is queued, or for which others are being paused or killed, has the time. The directories are empty, so
 a container that never begins leaves nothing; the next run of the node removes what this one leaves.
 
-Decisions: prepared-containers.
+Decisions: launchers.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ def is_running(pid: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of a process with a single thread, such as our shim."""
+    """The direct children of a process with a single thread, such as a launcher."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
             return [int(word) for word in listed.read().split()]
@@ -293,15 +293,17 @@ def environment_marks(pid: int, mark: bytes) -> bool:
 class Traces(Record):
     """How the processes of a container are recognised without a cgroup.
 
-    The shim, with its pid and start time, leads their session. ``mark`` is a ``NAME=VALUE`` of their
+    The command, with its pid and start time, leads their session. ``mark`` is a ``NAME=VALUE`` of their
     environment that no other container on this host has (its private directory, in LOCAL_DIRS); only processes of
-    ``users`` are believed to have it.
+    ``users`` are believed to have it. All children of ``launcher`` are theirs, while that process is older than the
+    command; 0 if it is not known.
     """
 
-    shim: int
+    leader: int
     start: int
     mark: bytes
     users: tuple[int, ...] = ()
+    launcher: int = 0
 
 
 def members_of(
@@ -311,22 +313,24 @@ def members_of(
     orphans: bool = True,
     known: Collection[tuple[int, int]] = (),
 ) -> list[ProcessStat]:
-    """The processes of a container without a cgroup: those of the shim's session, those that were ``known`` before by
-    pid and start time, and their descendants.
+    """The processes of a container without a cgroup: those of the command's session, the children of its launcher,
+    those that were ``known`` before by pid and start time, and the descendants of all of them.
 
     An orphan with a session of its own is found by the mark in its environment, if one of the container's users chose
-    that; ``orphans=False`` skips that search, which reads one file for each process. The shim and dead processes are
-    left out.
+    that; ``orphans=False`` skips that search, which reads one file for each process. Dead processes are left out.
     """
     members: set[int] = set()
-    shim = table.get(traces.shim)
-    # The kernel reuses no pid that is still the id of a session: if another process has the shim's pid, the
+    leader = table.get(traces.leader)
+    # The kernel reuses no pid that is still the id of a session: if another process has the command's pid, the
     # session is gone, and that process does not belong to the container.
-    if shim is None or shim.start == traces.start:
-        members = {pid for pid, entry in table.items() if entry.session == traces.shim}
-    if shim is None:
+    if leader is None or leader.start == traces.start:
+        members = {pid for pid, entry in table.items() if entry.session == traces.leader}
+    if leader is None:
         # It may have been the session of another process, which had the pid later and has ended, too.
         members = {pid for pid in members if author(pid) in traces.users}
+    launcher = table.get(traces.launcher)
+    if launcher is not None and launcher.start <= traces.start:
+        members.update(pid for pid, entry in table.items() if entry.parent == launcher.pid)
     members.update(pid for pid, start in known if pid in table and table[pid].start == start)
     own_session = os.getsid(0)
     strangers = []
@@ -346,7 +350,7 @@ def members_of(
             marked = os.stat(f"/proc/{pid}").st_uid in traces.users and environment_marks(pid, traces.mark)
             if marked and author(pid) in traces.users and start_time(pid) == table[pid].start:
                 members.add(pid)
-    return [table[pid] for pid in sorted(members) if pid != traces.shim and table[pid].state not in "ZX"]
+    return [table[pid] for pid in sorted(members) if table[pid].state not in "ZX"]
 
 
 def wait_until(

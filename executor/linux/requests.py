@@ -1,4 +1,4 @@
-"""What a shim or a launcher is asked to start for a container: its environment, directories, user and GPUs."""
+"""What a launcher is asked to start for a container: its environment, directories, user and GPUs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,43 @@ import os
 import pwd
 from collections.abc import Mapping
 
+from ..errors import CannotLaunchError
+from ..light import Record
 from ..records import ContainerSpec, ExecutionType
 from ..settings import ExecutorSettings
 from .cgroups.devices import DeviceGroups
 from .directories import Directories
 from .environment import container_environment, whitelisted
 from .owners.accounts import Accounts
-from .shim import LaunchRequest
+
+
+class LaunchRequest(Record):
+    """What is needed to start one container. ``join`` are the ``cgroup.procs`` (v1: ``tasks``) files that its first
+    process joins first."""
+
+    container_id: str
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    working_directory: str
+    stdout: str
+    stderr: str
+    join: tuple[str, ...] = ()
+    account: tuple[int, int, list[int], bool] | None = None
+    """The account to run as: uid, gid, groups, and whether the process is kept from gaining privileges
+    (no_new_privs). None: this process's own."""
+    umask: int = -1
+    """That of the command; -1 for this process's own."""
+    oom_score_adj: int = 0
+    idle: bool = False
+    """Its score for the OOM killer (proc(5)); whether it has the idle class of I/O, and without cgroups of the CPU."""
+
+
+def check_words(command: tuple[str, ...]) -> None:
+    """Refuse words that are not a command. Raises CannotLaunchError."""
+    if not command:
+        raise CannotLaunchError("no command was given", 127)
+    if not command[0] or command[0].startswith("-"):
+        raise CannotLaunchError(f"{command[0]!r}: command not found", 127)
 
 
 class LaunchRequests:
@@ -65,7 +95,6 @@ class LaunchRequests:
             working_directory=working,
             stdout=os.path.join(logs, "stdout"),
             stderr=os.path.join(logs, "stderr"),
-            exit_file="",
             join=() if groups is None else (groups.join_file(spec.devices),),
             account=None if account is None else account.ids,
             umask=spec.umask,

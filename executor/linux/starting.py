@@ -1,4 +1,4 @@
-"""How containers start: within a slot of the pool, or by a shim."""
+"""How containers start: what a launcher of the pool gets, and what is posted of its answers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping
 
 from ..core import commands
 from ..core.events import ContainerLaunched, ContainerLaunchFailed
-from ..errors import ExecutorError, one_line
-from ..light import replace
-from ..records import CgroupLimits, ContainerSpec, ContainerUsage
+from ..errors import CannotLaunchError, ExecutorError, one_line
+from ..records import CgroupLimits, ContainerExitStatus, ContainerSpec, ContainerUsage
 from .cgroups.groups import check_name
 from .context import ExecutorContext, LiveContainer
 from .ending import Ender
 from .preparing import Preparer
-from .requests import LaunchRequests
-from .shim import CannotLaunchError, ExitWatcher, Launched, LaunchRequest, ShimLauncher, check_words
+from .requests import LaunchRequest, LaunchRequests, check_words
 from .slots.pool import Pool
 from .slots.slot import Occupant
 from .watching.health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
@@ -38,8 +36,6 @@ class Starter:
         held: dict[str, LiveContainer],
         unrecorded: Mapping[str, ExecutorError],
         *,
-        launcher: ShimLauncher,
-        watcher: ExitWatcher,
         preparer: Preparer,
         ender: Ender,
         health: HealthChecker,
@@ -52,8 +48,6 @@ class Starter:
         self._requests = requests
         self._held = held
         self._unrecorded = unrecorded
-        self._launcher = launcher
-        self._watcher = watcher
         self._preparer = preparer
         self._ender = ender
         self._health = health
@@ -64,7 +58,6 @@ class Starter:
             began=self._began,
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
-            refused=self._launch_after_all,
             read_only=read_only,
         )
 
@@ -79,7 +72,6 @@ class Starter:
         ):
             following.wanted, following.limits = True, limits
             return
-        begun = self._context.clock()
         try:
             check_name(container_id)
             if (unrecorded := self._unrecorded.get(container_id)) is not None:
@@ -87,13 +79,14 @@ class Starter:
             check_words(spec.command)
             if not self._preparer.takes(spec) or spec.files:
                 self._directories.prepare(spec)
-            if self._launch_in_slot(spec, limits):
-                return
-            request, launched = self._launch_by_shim(self._requests.of(spec), limits)
+            request = self._requests.of(spec)
+            users = (request.account or ())[:1]
+            held = LiveContainer(container_id, 0, 0, logs=self._directories.log(spec), users=users)
+            self.pool.launch(held, request, limits)
         except (ExecutorError, OSError) as error:
             self._cannot_launch(container_id, error, spec.files)
             return
-        self._launched_by_shim(request, launched, begun)
+        self._held[container_id] = held
 
     def _cannot_launch(
         self, container_id: str, error: ExecutorError | OSError, files: Mapping[str, str] | None = None
@@ -115,8 +108,10 @@ class Starter:
                 number, reason = 0, f"{reason}\n  because: {because}"
         self._tell_launch_failed(container_id, code, reason, number)
 
-    def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
-        status = node_status(number)
+    def _tell_launch_failed(
+        self, container_id: str, code: int, reason: str, number: int, ours: bool = False
+    ) -> None:
+        status = node_status(number) or (int(ContainerExitStatus.ABORTED) if ours else 0)
         if status:  # the report of a node is one line
             reason = one_line(reason)
         if number == errno.EAGAIN:
@@ -125,20 +120,12 @@ class Starter:
         if status:
             self._health.suspect(reason)
 
-    def _launch_in_slot(self, spec: ContainerSpec, limits: CgroupLimits) -> bool:
-        """Return whether the pool starts the container. The result is posted later."""
-        held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
-        if not self.pool.launch(held, self._requests.of(spec), limits):
-            return False
-        self._held[spec.container_id] = held
-        return True
-
     def launch_next(self, command: commands.LaunchNext) -> None:
         """Let the container follow another one in its slot, if it can; nothing is posted before it has begun."""
         spec = command.spec
         container_id = spec.container_id
         first = self._held.get(command.after)
-        if first is None or not first.pooled or container_id in self._unrecorded:
+        if first is None or not first.inside or container_id in self._unrecorded:
             return
         if container_id in self._held or self.pool.follows(container_id) is not None:
             return  # it has begun
@@ -156,13 +143,19 @@ class Starter:
             self._preparer.waits_on(spec)
             return
         held = LiveContainer(
-            container_id, 0, 0, "", logs=self._directories.log(spec), queued_at_ms=command.queued_at_ms
+            container_id, 0, 0, logs=self._directories.log(spec), queued_at_ms=command.queued_at_ms
         )
         following = Occupant(held, request, command.limits, lambda: self._preparer.waits_on(spec))
         if not self.pool.follow(first, following):
             following.waits_on()
 
     def _began(self, held: LiveContainer, begun: float, over: bool) -> None:
+        if self._cgroups.mode == "none":
+            traces = self._directories.traces
+            self._cgroups.started(
+                held.container_id,
+                traces(held.container_id, held.pid, held.start, held.users, held.launcher[0]),
+            )
         path = self._cgroups.path(held.container_id)
         launched = ContainerLaunched(held.container_id, held.pid, held.start, path, begun)
         if over:  # it is told with its end
@@ -180,7 +173,7 @@ class Starter:
     ) -> None:
         if following and (next_one := self.pool.follows(following)) is not None:
             self._held[following] = next_one.held
-        self._ender.pooled_ended(held, settle, code, following, clean)
+        self._ender.has_ended(held, settle, code, following, clean)
 
     def _failed_in_slot(
         self,
@@ -193,47 +186,5 @@ class Starter:
     ) -> None:
         """``ours``: the error concerns what the node itself needs."""
         del self._held[held.container_id]
-        ours = ours or number in SHORT or self._directories.has(request.stdout)
-        self._tell_launch_failed(held.container_id, code, reason, number if ours else 0)
-
-    def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
-        """Start by a shim a container that the pool could not start."""
-        self._held.pop(held.container_id, None)
-        begun = self._context.clock()
-        try:
-            request, launched = self._launch_by_shim(request, limits)
-        except (ExecutorError, OSError) as error:
-            self._cannot_launch(held.container_id, error)
-            return
-        self._launched_by_shim(request, launched, begun)
-
-    def _launch_by_shim(self, request: LaunchRequest, limits: CgroupLimits) -> tuple[LaunchRequest, Launched]:
-        join = self._cgroups.create(request.container_id, limits)
-        exit_file = self._directories.next_exit_file(request.container_id)
-        request = replace(request, join=(*join, *request.join), exit_file=exit_file)
-        return request, self._launcher.launch(request)
-
-    def _launched_by_shim(self, request: LaunchRequest, launched: Launched, begun: float) -> None:
-        container_id = request.container_id
-        held = self._held[container_id] = LiveContainer(
-            container_id,
-            launched.pid,
-            launched.start,
-            request.exit_file,
-            logs=os.path.dirname(request.stdout),
-        )
-        users = (request.account or ())[:1]
-        self._cgroups.started(
-            container_id, self._directories.traces(container_id, launched.pid, launched.start, *users)
-        )
-        path = self._cgroups.path(container_id)
-        self._post(ContainerLaunched(container_id, launched.pid, launched.start, path, begun))
-        # Only now: an immediate exit must not overtake the launch.
-        self.watch(held, is_child=True)
-
-    def watch(self, held: LiveContainer, *, is_child: bool = False) -> None:
-        """Post the end of a container that a shim has started, this time or in an earlier run."""
-        self._watcher.watch(
-            held.pid, held.start, lambda end: self._ender.shim_ended(held, end), is_child=is_child
-        )
-        self.pool.adopt(held)
+        number = number if ours or number in SHORT or self._directories.has(request.stdout) else 0
+        self._tell_launch_failed(held.container_id, code, reason, number, ours)

@@ -16,8 +16,7 @@ import termios
 import threading
 import tty
 
-from ..errors import reason_of
-from .shim import CannotLaunchError
+from ..errors import CannotLaunchError, reason_of
 
 _REST_SECONDS = 0.5
 """How long the last output may take from the one terminal to the other, after the end of the command."""

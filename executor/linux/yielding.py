@@ -2,7 +2,7 @@
 
 When memory of the host ends, the kernel ends the process with the highest score first; opportunistic containers have
 the highest (proc(5), oom_score_adj). The idle class of I/O (ioprio_set(2)) is served when nobody else wants the disk.
-A process inherits all of them. A launcher and a shim set them before the command begins; here they are changed for
+A process inherits all of them. A launcher sets them before the command begins; here they are changed for
 processes that run. Nobody but root may lower a score below the one with which root let it begin, and leave SCHED_IDLE
 without RLIMIT_NICE.
 """
@@ -12,22 +12,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from .launcher import IDLE_CLASS, IOPRIO_SET
 from .procfs import read_bytes
 
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
-
-
-@contextlib.contextmanager
-def idle_io(idle: bool) -> Iterator[None]:
-    """Within this context, what this thread starts has the idle class of I/O."""
-    _set_io_class(0, idle)
-    try:
-        yield
-    finally:
-        _set_io_class(0, False)
 
 
 def change(processes: Callable[[], list[int]], score: int, *, idle: bool, for_cpu: bool) -> str:

@@ -26,7 +26,7 @@ from executor import (
 )
 from executor.causes import CauseKind
 
-from .linux.node import running
+from .linux.node import running, soon
 
 ROOT = Path(__file__).parents[2]
 OPPORTUNISTIC = ExecutionType.OPPORTUNISTIC
@@ -237,16 +237,15 @@ def test_what_can_never_run_is_refused_at_once(tmp_path: Path) -> None:
 
 def test_leaving_ends_everything_even_on_an_error(tmp_path: Path) -> None:
     async def scenario() -> None:
-        pids = []
         with pytest.raises(ZeroDivisionError):
             async with an_executor(tmp_path, max_queue_length=5) as executor:
-                for _ in range(4):
-                    job = executor.submit(
-                        ["sleep", "1000"], resource=Resource(64, 1), execution_type=OPPORTUNISTIC
-                    )
-                    pids.append(job.status.pid)
+                command, one = ["sleep", "1000"], Resource(64, 1)
+                jobs = [
+                    executor.submit(command, resource=one, execution_type=OPPORTUNISTIC) for _ in range(4)
+                ]
+                await soon(lambda: sum(job.status.pid > 0 for job in jobs) == 2, "two run")
+                pids = [job.status.pid for job in jobs]
                 raise ZeroDivisionError
-        assert sum(pid > 0 for pid in pids) == 2
         assert not any(running(pid) for pid in pids if pid)
         assert sorted(os.listdir(tmp_path)) == ["lock", "logs"]
 

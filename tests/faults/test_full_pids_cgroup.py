@@ -2,7 +2,7 @@
 two or more processes.
 
 Whatever the node can still start, its container ends with its own exit code, or costs no try. The last process that
-there is room for may be a zygote, a launcher, a shim, or the child of a shim.
+there is room for may be a zygote, a launcher, or its child.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ async def life(directory: Path, full: FullGroup, slots: int, room: int) -> str:
         cgroups.remove_parent()
 
 
-@pytest.mark.parametrize("slots", [0, 2], ids=["shim", "slots"])
+@pytest.mark.parametrize("slots", [0, 2], ids=["outside", "slots"])
 def test_a_full_pids_cgroup_is_the_nodes_fault(tmp_path: Path, full: FullGroup, slots: int) -> None:
     said = tmp_path / "log"
 
@@ -156,7 +156,7 @@ def test_a_full_pids_cgroup_is_the_nodes_fault(tmp_path: Path, full: FullGroup, 
     troubles = [
         one.read_text() for one in sorted(tmp_path.glob(f"*/{TROUBLE}"), key=lambda one: int(one.parent.name))
     ]
-    # The last one has slots, or was so short of room that only a shim could start.
+    # The last one has slots, or was so short of room that none could be made.
     assert all(troubles[:-1]) if slots else not any(troubles)
     slotless = said.read_text().count("no slot can be created")
     assert slotless == len(list(filter(None, troubles))), "it is said once in each life"
@@ -183,7 +183,7 @@ def test_what_finds_its_slot_full_starts_elsewhere(tmp_path: Path, full: FullGro
                     for slot in pool._slots.idle:
                         (full.top / "containers" / "node" / slot.group.name / "pids.max").write_text("1")
                     assert (await node.run(a_spec(name, "sh", "-c", "exit 5"), limits)).exit_code == 5
-                    if not node.executor._held[name].pooled:  # else another slot was made meanwhile
+                    if not node.executor._held[name].inside:  # else another slot was made meanwhile
                         break
                 else:
                     pytest.fail("each has found a slot with room")

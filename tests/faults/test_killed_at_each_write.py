@@ -125,7 +125,7 @@ def a_life(directory: Path, settings: ExecutorSettings, group: str, dies_at: int
         pytest.param("auto", 0, marks=pytest.mark.cgroup),
         pytest.param("auto", 3, marks=pytest.mark.cgroup),
     ],
-    ids=["session", "shim", "slot"],
+    ids=["session", "outside", "slot"],
 )
 @pytest.mark.timeout(120)
 def test_killed_at_each_write(tmp_path: Path, mode: str, pooled: int, after: bool) -> None:

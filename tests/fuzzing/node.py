@@ -11,7 +11,6 @@ from pathlib import Path
 
 from executor.errors import StateStoreError
 from executor.linux.journal import HEADER, Contents, NewerVersionError, line
-from executor.linux.shim import read_exit_file
 from executor.linux.slots.journals import read_journal
 from executor.linux.store import JOURNAL, StateStore, decode, encode
 from executor.records import ContainerRecord
@@ -27,13 +26,6 @@ RECORD = (
     b'{"spec":{"container_id":"c1","application_id":"a1","execution_type":"OPPORTUNISTIC","resource":'
     b'{"memory":512,"vcores":1,"others":[]},"command":["sleep","1"]},"state":"RUNNING","pid":7,"process_start":8}'
 )
-
-
-def exit_file(path: str) -> None:
-    found = read_exit_file(path)
-    assert found is not None
-    assert found.pid in PIDS
-    assert found.exit_code is None or found.exit_code in CODES
 
 
 def slot_journal(path: str) -> None:
@@ -129,7 +121,6 @@ TARGETS = {
         ('"application_id"', "WAITING"),
     ),
     "state": of_document(state, [STATE]),
-    "exit_file": Target(of_file(exit_file), lines("4711\n", "4711\n137\n", "1\n0\n\n")),
     "slot_journal": Target(
         of_file(slot_journal, "slot-1.journal"),
         lines(

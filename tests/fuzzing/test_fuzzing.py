@@ -25,8 +25,6 @@ TARGETS: dict[str, Target] = {
     for name, target in importlib.import_module(f"tests.fuzzing.{module}").TARGETS.items()
 }
 FOUND = [
-    ("node.exit_file", b"1\n99999999999999999999\n"),
-    ("node.exit_file", b"99999999999999999999\n1\n"),
     ("node.slot_journal", b"launcher 99999999999 1\nbegin 0 0 0 0 c1\nend 1337\n"),
     ("node.slot_journal", b"begin inf 0 0 0 c1\npid -1 0\nbegin 0 nan 0 0 c2\nbegin 0 0 -1 0 c3\n"),
     ("node.slot_journal", b"next 99999999999999999999 0 0 0 0 c1\npid 1 99999999999999999999\n"),

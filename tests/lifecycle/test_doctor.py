@@ -130,7 +130,7 @@ SLOTS = "yopp.nodemanager.pooled-groups=10"
 def test_slots_without_groups(run_dir: RunDir) -> None:
     found, why, fix = told(examined(run_dir, NO_CGROUPS, SLOTS)["slots"])
     assert found == "none can be created: no cgroups can be used here"
-    assert "twice the CPU" in why and fix == "or accept this: -Dyopp.nodemanager.pooled-groups=0"
+    assert "a cgroup of its own" in why and fix == "or accept this: -Dyopp.nodemanager.pooled-groups=0"
     check = examined(run_dir, NO_CGROUPS, "yopp.nodemanager.pooled-groups=0")["slots"]
     held = "containers cannot change" if os.geteuid() == 0 else "containers can change their own limits"
     assert check.status == "ok" and check.found.startswith(
@@ -179,7 +179,7 @@ def test_slots_where_there_may_be_no_more_processes(run_dir: RunDir, hierarchy: 
             Path(full, "pids.max").write_text("1")
             found, why, fix = told(examined(run_dir, hierarchy, SLOTS)["slots (nm-45454)"])
             assert found.startswith("none can be created: ") and f"pids.max of {full} is reached" in found
-            assert "twice the CPU" in why and f"`echo max > {full}/pids.max`" in fix
+            assert "a cgroup of its own" in why and f"`echo max > {full}/pids.max`" in fix
             Path(full, "pids.max").write_text("max")
         assert not [entry for entry in os.scandir(group) if entry.is_dir()], "nothing is left"
 

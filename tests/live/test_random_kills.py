@@ -1,4 +1,4 @@
-"""Daemons, masters in containers, launchers and shims are killed at random while 500 short tasks run, opportunistic and
+"""Daemons, masters in containers, and launchers are killed at random while 500 short tasks run, opportunistic and
 guaranteed: all end well, and none that did runs again.
 
 Each round is two jobs and some kills. ``YOPP_KILL_ROUNDS`` is how many rounds there are (4), ``YOPP_KILL_SEED`` the
@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from executor.linux.procfs import read_bytes
-from executor.linux.shim import shims_of
 from executor.linux.slots.marks import marked_below
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
@@ -33,8 +32,8 @@ ROUNDS = int(os.environ.get("YOPP_KILL_ROUNDS", "4"))
 SEED = int(os.environ.get("YOPP_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 MODES = (
     "central pausing slots",
-    "central killing shims",
-    "distributed pausing shims",
+    "central killing outside",
+    "distributed pausing outside",
     "distributed killing slots",
 )
 CHOSEN = [mode for mode in MODES if set(os.environ.get("YOPP_KILL_MODES", "").split()) <= set(mode.split())]
@@ -56,7 +55,7 @@ def words_of(mode: str) -> list[str]:
             str(ROOT / "configs" / "distributed.toml"),
             "-Dyarn.nodemanager.amrmproxy.address=0.0.0.0:0",
         ]
-    if starts == "shims":
+    if starts == "outside":
         words.append("-Dyopp.nodemanager.pooled-groups=0")
     return [
         *words,
@@ -87,11 +86,8 @@ def masters_of(run_dir: RunDir) -> list[int]:
 
 
 def starters_of(run_dir: RunDir) -> list[int]:
-    """What starts containers here and tells their ends: zygotes, launchers, shims."""
-    found = [one.pid for one in marked_below(run_dir.state_dir)]
-    for state in Path(run_dir.state_dir).glob("nm-*/containers"):
-        found += [one.pid for shims in shims_of(str(state)).values() for one in shims]
-    return found
+    """What starts containers here and tells their ends: zygotes and launchers."""
+    return [one.pid for one in marked_below(run_dir.state_dir)]
 
 
 FOUND: dict[str, Callable[[RunDir], list[int]]] = {

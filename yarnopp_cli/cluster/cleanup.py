@@ -253,23 +253,20 @@ def _remove_directory(path: str, problems: list[str]) -> None:
 
 
 def _end(record: ContainerRecord, user: str, deadline: float, problems: list[str]) -> bool:
-    """SIGKILL a recorded container that runs as this user: the processes below its shim, then the shim. False if it
-    has already ended."""
+    """SIGKILL all processes of a recorded container that runs as this user. False if it has already ended."""
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
     from executor.linux.cgroups.groups import kill_until_empty
     from executor.linux.owners.accounts import user_id
 
-    container_id, shim, begun = record.spec.container_id, record.pid, time.monotonic()
+    container_id, begun = record.spec.container_id, time.monotonic()
     users: tuple[int, ...] = (os.getuid(),)
     with contextlib.suppress(OSError):
         users += () if (other := user_id(user)) is None else (other,)
-    traces = Traces(shim, record.process_start, b"CONTAINER_ID=" + os.fsencode(container_id), users)
+    traces = Traces(record.pid, record.process_start, b"CONTAINER_ID=" + os.fsencode(container_id), users)
 
     def members() -> list[int]:
-        found = [entry.pid for entry in members_of(traces, scan())]
-        # The shim is killed last: while it lives, its session identifies the container's processes.
-        return found or ([shim] if is_alive(shim, record.process_start) else [])
+        return [entry.pid for entry in members_of(traces, scan())]
 
     try:
         kill_until_empty(container_id, members, patience=lambda: deadline - begun)

@@ -19,7 +19,7 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
-from executor.linux.shim import set_parent_death_signal
+from executor.linux.processes import set_parent_death_signal
 
 SECONDS = 2
 """How long a copy may take."""

@@ -58,7 +58,6 @@ from ..nodemanager.events import (
 )
 from ..nodemanager.machine import NodeManager
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
-from ..records import container_protocol
 from ..records.ids import NodeId, is_container_id
 from ..records.reports import ON_DEMAND, STAY
 from ..records.tracker_protocol import NodeAnswer, NodeQuestion
@@ -75,7 +74,6 @@ from ..settings.declarations import (
 from ..settings.loading import Configuration
 from ..settings.resource_types import gpu_devices
 from ..views.containers import NodeFacts as ContainerLimitFacts
-from .command_pids import CommandPids
 from .process import DaemonProcess, argument_parser, bounds_of, run
 from .retention import applications_with_records, remove_old_logs
 from .upstream import Upstreams
@@ -102,7 +100,6 @@ class NodeManagerDaemon:
         node_id = NodeId(_host_name(), port)
         host = host_limits()
         size = _size(Resource(arguments.memory, arguments.vcores), host, configuration)
-        self._command_pids = CommandPids()
         self._gpus = Claims()
         gpus, held = self._gpus.take(gpu_devices(arguments.gpus))
         self._device_groups: DeviceGroups | None = None
@@ -235,8 +232,6 @@ class NodeManagerDaemon:
         if self._web.may_open and self.machine.cluster_stays:
             self._web.open_late(*self._web_arguments())
         match command:
-            case Reply(call_id, container_protocol.GetContainerStatusesResponse() as response):
-                self._answer(Reply(call_id, self._command_pids.told(response)))
             case ConnectUpstream() | CallUpstream() | CloseUpstream():
                 self._upstreams.perform(command)
             case StorePipelines():

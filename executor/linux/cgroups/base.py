@@ -134,7 +134,7 @@ class CgroupDriver(abc.ABC):
 
     @abc.abstractmethod
     def processes(self, container_id: str) -> list[int]:
-        """The container's processes, orphans included, without their parent (the shim)."""
+        """The container's processes, orphans included, without its launcher."""
 
     def leftovers(self, container_id: str) -> list[int]:
         """The container's processes after its command has ended; only for the event loop. Cheaper where the

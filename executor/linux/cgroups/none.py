@@ -1,7 +1,7 @@
 """No cgroups: signals go to sessions and descendants; figures come from psutil and /proc.
 
 This has three limitations: memory is measured, not limited; the CPU is not divided; a process escapes if it
-leaves its session, clears its environment *and* kills its shim, which otherwise adopts every orphan.
+leaves its session, clears its environment *and* kills its launcher, which otherwise adopts every orphan.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import time
 
 from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
+from ..processes import reap
 from ..procfs import ProcessStat, Traces, members_of, scan
-from ..shim import reap
 from .base import CgroupDriver, CgroupReport
 from .groups import check_name, kill_until_empty
 
 WEAKER = (
     "memory limits are enforced by polling: a container can exceed its limit for two monitoring intervals",
     "CPU is not shared by weight, and no CPU quota is possible",
-    "a process that leaves its session, clears its environment and kills its shim may outlive its container",
+    "a process that leaves its session, clears its environment and kills its launcher may outlive its container",
 )
 """The limitations that users are told of when this driver is used."""
 
@@ -29,7 +29,7 @@ signals."""
 
 
 class NoCgroups(CgroupDriver):
-    """Recognises the processes of a container by the session that its shim leads."""
+    """Recognises the processes of a container by the session that its command leads, and by their launcher."""
 
     def __init__(self, *, reasons: tuple[str, ...] = (), hints: tuple[str, ...] = ()) -> None:
         self._reasons = reasons
@@ -54,6 +54,11 @@ class NoCgroups(CgroupDriver):
         """Remember how to find the container's processes."""
         self._traces[container_id] = traces
 
+    def give_back(self, container_id: str) -> None:
+        """Its launcher starts other containers from now on."""
+        if (traces := self._traces.get(container_id)) is not None:
+            self._traces[container_id] = replace(traces, launcher=0)
+
     def processes(self, container_id: str) -> list[int]:
         """The container's session, descendants and marked orphans, found by a scan of all processes."""
         return [entry.pid for entry in self._members(container_id, scan())]
@@ -65,7 +70,7 @@ class NoCgroups(CgroupDriver):
         if traces is None:
             return []
         seen = self._seen.setdefault(container_id, set())
-        # Those seen before belong to it also when their shim has ended, and they are children of another process.
+        # Those seen before belong to it also when their launcher has ended, and they are children of another process.
         members = members_of(traces, table, orphans=orphans, known=seen)
         seen.update((entry.pid, entry.start) for entry in members)
         self._reap_orphans(traces, seen, table)
@@ -78,8 +83,8 @@ class NoCgroups(CgroupDriver):
         executor is a subreaper here). Other children of this process are not reaped."""
         own = os.getpid()
         for entry in table.values():
-            if entry.state == "Z" and entry.parent == own and entry.pid != traces.shim:
-                in_session = entry.session == traces.shim and entry.start >= traces.start
+            if entry.state == "Z" and entry.parent == own:
+                in_session = entry.session == traces.leader and entry.start >= traces.start
                 if in_session or (entry.pid, entry.start) in seen:
                     reap(entry.pid)
 

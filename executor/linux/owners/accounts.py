@@ -15,10 +15,9 @@ import pwd
 import stat
 from collections.abc import Callable
 
-from ...errors import reason_of
+from ...errors import CannotLaunchError, reason_of
 from ...light import Record
 from ...settings import ExecutorSettings
-from ..shim import CannotLaunchError
 from .users import look_up
 
 MOST_KNOWN = 1000

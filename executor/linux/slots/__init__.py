@@ -1,4 +1,4 @@
-"""Slots: cgroups made in advance for containers, each with a resident launcher.
+"""Slots: cgroups made in advance for containers, each with a resident launcher; and launchers without one.
 
 Making a cgroup for a container and joining it takes milliseconds, most of which the kernel waits. A slot's launcher
 (``launcher.py``) has joined once. A process that it starts is born in the cgroup; the launcher reports the start and
@@ -10,5 +10,5 @@ the containers of a launcher that died, ``zygotes.py`` has the process that fork
 left of both. If the node dies, its launchers continue until their containers have ended, and write the exit codes to a
 journal (``journals.py``). ``trial.py`` tries one slot, for the doctor.
 
-Decisions: slots.
+Decisions: launchers.
 """

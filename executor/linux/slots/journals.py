@@ -9,11 +9,12 @@ counts once it has its newline:
     pid PID START                        its process
     end CODE                             its exit code, as a shell reports it
 
-Decisions: slots, slot-journal.
+Decisions: launchers.
 """
 
 from __future__ import annotations
 
+import codecs
 import logging
 import math
 import os
@@ -23,12 +24,13 @@ from ...errors import StateStoreError, reason_of
 from ...light import Record, replace
 from ...regular import NotRegularError, read_regular, write_whole
 from ..cgroups.slots import SLOT_PREFIX, Baseline
+from ..processes import kill_identified
 from ..procfs import PIDS, is_alive, send, standing, wait_until
-from ..shim import EXIT_CODES, kill_identified
 
 LOG = logging.getLogger(__name__)
 
 SUFFIX = ".journal"
+EXIT_CODES = range(256)
 STOP_SECONDS = 2.0
 """How long a launcher may take to stop before its journal is read."""
 
@@ -55,11 +57,6 @@ class Begun(Record):
 def journal_path(state: str, slot: str) -> str:
     """The path of a slot's journal."""
     return os.path.join(state, slot + SUFFIX)
-
-
-def can_be_written(container_id: str) -> bool:
-    """Whether an id fits in a line."""
-    return container_id.isprintable()
 
 
 class Journal(Record):
@@ -116,6 +113,7 @@ def read_journal(path: str) -> Journal:
                     launcher, start = _whole(one, PIDS), _whole(two)
                 case "begin", [cpu, throttled, kills, peak, name]:
                     base = Baseline(_seconds(cpu), _seconds(throttled), _whole(kills), _whole(peak))
+                    name, _ = codecs.unicode_escape_decode(name.encode("ascii", "replace"))
                     begun.append(Begun(name, slot, launcher, start, base, queued_at_ms=_whole(queued)))
                 case "pid", [one, two] if begun:
                     begun[-1] = replace(begun[-1], pid=_whole(one, PIDS), start=_whole(two))

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from ...records import ContainerUsage
 from ..context import ExecutorContext, LiveContainer
-from ..shim import RETRY_SECONDS
+from ..processes import RETRY_SECONDS
 from ..threads import beside
 from .journals import Begun, Journal, read_journal
 from .slot import Occupant, Slot
@@ -21,8 +21,8 @@ KILLED = 128 + signal.SIGKILL
 
 class Losses:
     """Clears slots that are lost. ``began`` and ``ended`` are those of the pool; ``remove`` removes a slot;
-    ``elsewhere`` starts without a slot a container that has not begun in this one, and never will; ``take_next`` takes
-    the container that follows out of the slot."""
+    ``elsewhere`` starts by another launcher a container that has not begun in this slot, and never will; ``take_next``
+    takes the container that follows out of the slot."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Losses:
         began: Callable[[LiveContainer, float, bool], None],
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int, str, bool], None],
         remove: Callable[[Slot], Awaitable[None]],
-        elsewhere: Callable[[Occupant], None],
+        elsewhere: Callable[..., None],
         take_next: Callable[[Slot], Occupant | None],
     ) -> None:
         self._context = context
@@ -45,8 +45,9 @@ class Losses:
             await self._remove(slot)
             return
         held = gone.held
-        self._context.cgroups.give_back(held.container_id)
-        journal = await self._journal_of_ended(slot)
+        if held.inside:
+            self._context.cgroups.give_back(held.container_id)
+        journal = await self._journal_of_ended(slot, held.container_id)
         if journal is None:
             return
         following = self._take_next(slot)
@@ -55,7 +56,7 @@ class Losses:
         # A missing journal, removed by somebody, does not prove that nothing has begun.
         if last is None and not held.pid and (journal.launcher or not slot.ready):
             await self._remove(slot)
-            self._elsewhere(gone)
+            self._elsewhere(gone, *(slot.refusal if slot.refusal[0] else ()))
             return
         self._tell(slot, held, last, following.held.container_id if following and begun else "")
         if following is not None and begun is not None:
@@ -78,17 +79,19 @@ class Losses:
             if begun is not None:
                 slot.group.baseline = begun.baseline
             self._began(held, self._context.clock(), False)
-        usage = slot.group.usage(self._context.clock(), 0)
+        now, group = self._context.clock(), slot.group
+        usage = self._context.cgroups.usage(held.container_id, now) if slot.outside else group.usage(now, 0)
         code = KILLED if begun is None or begun.code is None else begun.code
         self._ended(held, lambda: usage, code, following, False)
 
-    async def _journal_of_ended(self, slot: Slot) -> Journal | None:
+    async def _journal_of_ended(self, slot: Slot, container_id: str) -> Journal | None:
         """End everything in the slot's cgroup, until nothing is left; then read what its launcher has
         written. None if this node ends before: its next run handles it."""
+        cgroups, name = self._context.cgroups, container_id if slot.outside else slot.group.name
         while not self._context.in_a_hurry:
-            await beside(None, self._context.kill, slot.group.name)
+            await beside(None, self._context.kill, name)
             try:
-                if not await beside(None, slot.group.processes):
+                if not await beside(None, cgroups.processes, name):
                     return await beside(None, read_journal, slot.journal)
             except OSError as error:
                 LOG.warning(

@@ -1,4 +1,7 @@
-"""Makes slots when they are needed, one to spare, and removes those that have been idle for a while."""
+"""Makes slots when they are needed, one to spare, and removes those that have been idle for a while.
+
+A slot is a launcher in a cgroup, which are made together, or a launcher outside (``outside``).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from collections.abc import Callable
 
 from ...errors import CgroupError
 from .. import launcher
+from ..cgroups.gauges import Gauges
 from ..cgroups.slots import SLOT_PREFIX, SlotGroup
 from ..context import ExecutorContext
 from ..keeping import KeptProgram
@@ -33,10 +37,11 @@ UNUSABLE_SECONDS = 60.0
 
 
 class Slots:
-    """Up to ``limit`` slots. ``readable`` is called when a launcher has sent something, or has ended.
+    """Up to ``limit`` slots with a cgroup, and as many outside as are needed. ``readable`` is called when a launcher
+    has sent something, or has ended.
 
-    ``trouble`` is why no slot can be made, "" if there was no failure; it is logged once, unless ``quiet``.
-    Containers can only read the directories ``read_only``, as far as the kernel can enforce that.
+    ``trouble`` is why no slot with a cgroup can be made, "" if there was no failure; it is logged once, unless
+    ``quiet``. Containers can only read the directories ``read_only``, as far as the kernel can enforce that.
     """
 
     def __init__(
@@ -69,7 +74,7 @@ class Slots:
 
     @property
     def used(self) -> bool:
-        """Whether containers are started in slots, as long as there are enough."""
+        """Whether containers are started in slots with a cgroup, as long as there are enough."""
         return self._limit > 0 and self._loop.time() >= self._unusable_until
 
     def needed(self, slot: Slot) -> None:
@@ -79,66 +84,80 @@ class Slots:
     def warm(self) -> bool:
         """Begin to make a first slot for a container that will come soon. If none comes, it is removed like any idle
         slot. Returns whether one is being made."""
-        if not self.used or self.all or (slot := self.make()) is None:
+        if self.all:
             return False
-        self.needed(slot)
-        return True
-
-    def make(self) -> Slot | None:
-        """Make a slot whose launcher is being started; None if there are enough, or none can be made."""
-        if len(self.all) >= self._limit:
-            return None
-        self._follow_mounts()
         try:
-            if self._zygote is None or not self._zygote.alive():
-                state = self._context.directories.state
-                self._zygote = Zygote(self._read_only, self._program.at(state), state)
-            group, joins = self._make_group()
+            slot = self.inside() if self.used else self.outside()
+        except OSError as error:
+            LOG.debug("no launcher can be started yet: %s", error)
+            return False
+        if slot is not None:
+            self.needed(slot)
+        return slot is not None
+
+    def inside(self) -> Slot | None:
+        """A slot with a cgroup and without a container, whose launcher may still be starting; None if there are enough,
+        or none can be made."""
+        if not self.used:
+            return None
+        if (slot := self._vacant(outside=False)) is not None or self._are_enough():
+            return slot
+        try:
+            return self._make(outside=False)
         except (CgroupError, OSError) as error:
             self.cannot(str(error))
             return None
+
+    def outside(self) -> Slot:
+        """A slot outside that has no container, whose launcher may still be starting. Raises OSError."""
+        return self._vacant(outside=True) or self._make(outside=True)
+
+    def _vacant(self, *, outside: bool) -> Slot | None:
+        """A slot without a container: an idle one with no process in it but its launcher, or one that is being made."""
+        self._follow_mounts()
+        for slot in [one for one in reversed(self.idle) if one.outside is outside]:
+            self.idle.remove(slot)
+            with contextlib.suppress(OSError):  # then there is none for a container either
+                if not slot.group.strangers():
+                    return slot
+            self.retire(slot)
+        return next(
+            (
+                one
+                for one in self.all
+                if not one.ready and one.now is None and one.view == self._view and one.outside is outside
+            ),
+            None,
+        )
+
+    def _are_enough(self) -> bool:
+        return sum(not one.outside for one in self.all) >= self._limit
+
+    def _make(self, *, outside: bool) -> Slot:
+        self._follow_mounts()
+        if self._zygote is None or not self._zygote.alive():
+            state = self._context.directories.state
+            self._zygote = Zygote(self._read_only, self._program.at(state), state)
+        group, joins = self._name_outside() if outside else self._make_group()
         journal = journal_path(self._context.directories.state, group.name)
-        ours: socket.socket | None = None
-        try:
+        with contextlib.ExitStack() as undo:
+            if not outside:
+                undo.callback(self._cgroups.remove, group.name)
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            ahead = list(socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        except OSError as error:
-            if ours is not None:
-                ours.close()
-                theirs.close()
-            self.cannot(str(error))
-            self._cgroups.remove(group.name)
-            return None
+            undo.callback(ours.close)
+            with theirs:
+                ahead = [] if outside else list(socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                for one in ahead:
+                    undo.callback(one.close)
+                reaps = self._cgroups.mode == "none"
+                self._zygote.fork([theirs, *ahead], journal, joins, group.gauges, reaps)
+            undo.pop_all()
         for one in (ours, *ahead):
             one.setblocking(False)
         slot = Slot(group, journal, ours, ahead, self._loop.time(), view=self._view)
         self.all.append(slot)
         self._loop.add_reader(ours.fileno(), self._readable, slot)
-        with theirs:
-            try:
-                self._zygote.fork([theirs, *ahead], journal, joins, group.gauges)
-            except OSError as error:
-                self.cannot(str(error))
-                self.retire(slot)
-                return None
         return slot
-
-    def free_one(self) -> Slot | None:
-        """An idle slot with no process in it but its launcher."""
-        self._follow_mounts()
-        while self.idle:
-            slot = self.idle.pop()
-            with contextlib.suppress(OSError):  # then there is none for a container either
-                if not slot.group.strangers():
-                    return slot
-            self.retire(slot)
-        return None
-
-    def coming(self) -> Slot | None:
-        """A slot whose launcher is being started, and that no container has yet."""
-        return next(
-            (one for one in self.all if not one.ready and one.now is None and one.view == self._view), None
-        )
 
     def sees_all(self, slot: Slot) -> bool:
         """Whether a launcher sees what is mounted now."""
@@ -157,12 +176,22 @@ class Slots:
     def spare_one(self) -> None:
         """Have one slot to spare, soon: a container for which others are paused or killed should not have to wait
         for one."""
-        if not self.idle and len(self.all) < self._limit:
+        if not self.idle and not (self.used and self._are_enough()):
             self._loop.call_soon(self._grow)
 
     def _grow(self) -> None:
-        if self.all and not self.idle and self.used and self.coming() is None:
-            self.make()
+        if self.all and not self.idle:
+            with contextlib.suppress(OSError):
+                slot = self.inside() if self.used else self.outside()
+                if slot is not None and slot.ready:
+                    self.idle.append(slot)
+
+    def _name_outside(self) -> tuple[SlotGroup, tuple[str, ...]]:
+        while True:
+            self._number += 1
+            name = f"{SLOT_PREFIX}outside-{self._number}"
+            if not os.path.lexists(journal_path(self._context.directories.state, name)):
+                return SlotGroup(name, (), Gauges()), ()
 
     def _make_group(self) -> tuple[SlotGroup, tuple[str, ...]]:
         while True:
@@ -186,7 +215,7 @@ class Slots:
         self.trouble = why
         self._unusable_until = self._loop.time() + UNUSABLE_SECONDS
         (LOG.debug if self._said else LOG.warning)(
-            "no slot can be created, so each container is started by a shim: %s", why
+            "no slot can be created, so each container gets a cgroup of its own, if any: %s", why
         )
         self._said = True
 
@@ -224,7 +253,7 @@ class Slots:
         await beside(None, self._remove, slot, is_open)
 
     def _remove(self, slot: Slot, is_open: Callable[[str], bool]) -> None:
-        if not self._cgroups.remove(slot.group.name, 1.0):
+        if not slot.outside and not self._cgroups.remove(slot.group.name, 1.0):
             strangers: list[int] = []
             if slot.ready:
                 with contextlib.suppress(OSError):

@@ -1,9 +1,10 @@
-"""Starts containers in slots, and hears from the launchers that live there.
+"""Starts containers by launchers, and hears from these: in slots with a cgroup, or in cgroups of their own by a
+launcher outside, where there are no slots, or the container does not fit into one.
 
 While a container runs, its launcher can be sent the one that follows: it begins in the moment in which the first has
 ended and has left nothing. Until then the node can take it back (``launcher.py`` says how).
 
-Decisions: slots.
+Decisions: launchers.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ import asyncio
 import logging
 import marshal
 import re
-import sys
 from collections import deque
 from collections.abc import Callable
 
 from ...core.machine import beat
 from ...errors import CgroupError
+from ...light import replace
 from ...records import MIB, CgroupLimits, ContainerUsage
 from ..cgroups.slots import Figures
 from ..context import ExecutorContext, LiveContainer
 from ..launcher import LEFT_BYTES, receiver_of, sender_of
-from ..shim import LaunchRequest, kill_identified
+from ..processes import kill_identified
+from ..requests import LaunchRequest
 from ..threads import beside
-from .journals import can_be_written
 from .losses import Losses
 from .making import Slots
-from .slot import Occupant, Slot, continue_reporter, message_of
+from .slot import LARGEST_MESSAGE, Occupant, Slot, continue_reporter, message_of
 
 LOG = logging.getLogger(__name__)
 
@@ -45,9 +46,6 @@ START_SECONDS = 60.0
 
 READY_SECONDS = 10.0
 """How long a new launcher may take to join its cgroup."""
-
-LARGEST_REQUEST = 100_000
-"""A longer request is started without a slot: a socket takes twice that."""
 
 LEAST_MEMORY_BYTES = 16 * MIB
 """A container with a lower memory limit gets a cgroup of its own: a launcher uses about 1 MiB of a slot's."""
@@ -67,14 +65,13 @@ def most_slots(wanted: int, release: str) -> int:
 
 
 class Pool:
-    """Up to ``limit`` slots; none if that is 0, or without cgroups.
+    """Up to ``limit`` slots with a cgroup; none if that is 0, or without cgroups.
 
     ``began`` is called when a container runs, with its pid set, since when, by the clock, and whether ``ended`` is
     called at once; ``ended`` when its process has ended, with a function that frees the slot and returns the figures,
     the exit code, the container that follows and begins ("" for none), and whether it is known to have left no process;
-    ``failed`` when it cannot be started, with its request, exit code, reason, errno, and whether the node is at fault;
-    ``refused`` when it has to be started without a slot. All are called from the loop, never from ``launch``. ``Slots``
-    has the rest.
+    ``failed`` when it cannot be started, with its request, exit code, reason, errno, and whether the node is at fault.
+    All are called from the loop, never from ``launch``. ``Slots`` has the rest.
     """
 
     def __init__(
@@ -85,21 +82,20 @@ class Pool:
         began: Callable[[LiveContainer, float, bool], None],
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int, str, bool], None],
         failed: Callable[..., None],
-        refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
         read_only: tuple[str, ...] = (),
         quiet: bool = False,
     ) -> None:
         self._context = context
         self._cgroups = context.cgroups
         self._loop = context.loop
-        self._began, self._ended, self._failed, self._refused = began, ended, failed, refused
+        self._began, self._ended, self._failed = began, ended, failed
         self._slots = Slots(context, limit, self._readable, read_only=read_only, quiet=quiet)
         self._losses = Losses(
             context,
             began=began,
             ended=ended,
             remove=self._slots.remove,
-            elsewhere=self._begin_elsewhere,
+            elsewhere=self._begin_outside,
             take_next=self._take_next,
         )
         #: the slots of containers, and of those that follow
@@ -108,12 +104,10 @@ class Pool:
         self._checking: asyncio.TimerHandle | None = None
         if limit and self._cgroups.mode == "none":
             self._slots.never("no cgroups can be used here")
-        elif limit and sys.getfilesystemencoding() != "utf-8":
-            self._slots.never("file names are not UTF-8 here")
 
     @property
     def used(self) -> bool:
-        """Whether containers are started in slots, as long as there are enough."""
+        """Whether containers are started in slots with a cgroup, as long as there are enough."""
         return self._slots.used
 
     @property
@@ -121,38 +115,47 @@ class Pool:
         """Why no slot can be made, "" if there was no failure."""
         return self._slots.trouble
 
-    def launch(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> bool:
-        """Begin to start a container within its limits; False if it has to be started without a slot."""
-        if not self.used or not can_be_written(held.container_id):
-            return False
-        if limits.memory_max is not None and limits.memory_max < LEAST_MEMORY_BYTES:
-            return False
-        slot = self._slots.free_one() or self._slots.coming() or self._slots.make()
+    def launch(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
+        """Begin to start a container within its limits. Raises CgroupError or OSError."""
+        fits = limits.memory_max is None or limits.memory_max >= LEAST_MEMORY_BYTES
+        # A launcher cannot put the container that it starts into the cgroup of the container's GPUs.
+        slot = self._slots.inside() if fits and not request.join else None
         if slot is None:
-            return False
+            self._launch_outside(held, request, limits)
+            return
         self._cgroups.lend(held.container_id, slot.group)
         try:
             self._cgroups.set_limits(held.container_id, limits)
-            slot.message = message_of(held, request)
         except (CgroupError, OSError) as error:
             # The kernel may accept these limits for a cgroup that has never been used.
             LOG.debug("%s is not used again: %s", slot.group.name, error)
             self._cgroups.give_back(held.container_id)
             self._slots.retire(slot)
-            return False
-        if len(slot.message) > LARGEST_REQUEST:
-            slot.message = b""
-            self._cgroups.give_back(held.container_id)
-            self._free(slot)
-            return False
-        held.pooled = True
-        slot.now = Occupant(held, request, limits)
-        self._slot_of[held.container_id] = slot
+            self._launch_outside(held, request, limits)
+            return
+        held.inside = True
+        self._begin(slot, Occupant(held, request, limits))
+
+    def _launch_outside(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
+        """Begin to start a container in a cgroup of its own."""
+        held.inside = False
+        joins = self._cgroups.create(held.container_id, limits)
+        try:
+            slot = self._slots.outside()
+        except (CgroupError, OSError) as error:
+            why, number = f"no launcher can be started: {error}", getattr(error, "errno", None) or 0
+            self._loop.call_soon(self._failed, held, request, 125, why, number, True)
+            return
+        self._begin(slot, Occupant(held, replace(request, join=(*joins, *request.join)), limits))
+
+    def _begin(self, slot: Slot, one: Occupant) -> None:
+        slot.message = message_of(one.held, one.request, idle_cpu=self._cgroups.mode == "none")
+        slot.now = one
+        self._slot_of[one.held.container_id] = slot
         self._slots.needed(slot)
         if slot.ready:
             self._send(slot)
         self._check_soon()
-        return True
 
     def follow(self, first: LiveContainer, following: Occupant) -> bool:
         """Have a container begin in the moment in which another one ends; False if that is not possible."""
@@ -166,14 +169,14 @@ class Pool:
         if not usable or leaves or slot.group.limits != following.limits:
             return False
         message = message_of(held, following.request, queued=True)
-        if len(message) > LARGEST_REQUEST or not can_be_written(held.container_id):
+        if len(message) > LARGEST_MESSAGE:
             return False
         try:
             sender_of(slot.ahead, slot.generation).send(message)
         except OSError as error:
             LOG.debug("%s does not follow: %s", held.container_id, error)
             return False
-        held.pooled = True
+        held.inside = True
         slot.next = following
         self._slot_of[held.container_id] = slot
         return True
@@ -213,7 +216,7 @@ class Pool:
             self._check_soon()
 
     def adopt(self, held: LiveContainer) -> None:
-        """Check regularly that the container's shim, or its launcher of an earlier run, is not left stopped."""
+        """Check regularly that the container's launcher, of an earlier run, is not left stopped."""
         self._adopted.append(held)
         self._check_soon()
 
@@ -254,7 +257,9 @@ class Pool:
         for slot in list(self._slots.all):
             if not slot.ready:
                 if now - slot.since > READY_SECONDS:
-                    self._slots.cannot("a launcher did not start")
+                    slot.refusal = "a launcher did not start", 0
+                    if not slot.outside:
+                        self._slots.cannot(slot.refusal[0])
                     self._lost(slot)
                     self._slots.end_zygote()
                 continue
@@ -274,12 +279,10 @@ class Pool:
     # ---- what launchers say
 
     def _send(self, slot: Slot) -> None:
-        message, slot.message = slot.message, b""
-        slot.generation += 1
         assert slot.now is not None
         slot.now.held.launcher = slot.group.launcher, slot.start
         try:
-            slot.sock.send(message)
+            slot.send()
         except ConnectionError as error:
             LOG.debug("the launcher of %s is gone: %s", slot.group.name, error)
             # The socket reports the launcher's end.
@@ -293,13 +296,13 @@ class Pool:
             self._give_up(slot)
 
     def _give_up(self, slot: Slot) -> None:
-        """Start the slot's container, which has not begun, without a slot, and remove the slot."""
+        """Start the slot's container, which has not begun, by another launcher outside, and remove the slot."""
         self._none_follows(slot)
         gone = slot.now
         self._vacate(slot)
         self._slots.retire(slot)
         if gone is not None:
-            self._begin_elsewhere(gone)
+            self._begin_outside(gone)
 
     def _none_follows(self, slot: Slot) -> None:
         """Take back the container that was to follow: the launcher has nothing to wait for."""
@@ -332,7 +335,9 @@ class Pool:
                 else:
                     self._free(slot)
             case "refused":
-                self._slots.cannot(rest[0])
+                slot.refusal = rest[0], rest[1]
+                if not slot.outside:
+                    self._slots.cannot(rest[0])
             case "crowded":
                 self._slots.cannot(self._cgroups.crowded(rest[1]))
                 self._give_up(slot)
@@ -376,15 +381,20 @@ class Pool:
         if held.frozen:
             self._cgroups.thaw(held.container_id)
         usage = slot.group.usage_of(figures, self._context.clock())
-        if figures[5] != 1:  # the node had to look, and perhaps to end what was left
+        if slot.outside:
+            usage = self._cgroups.usage(held.container_id, self._context.clock())
+            usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, figures[0]))
+        elif figures[5] != 1:  # the node had to look, and perhaps to end what was left
             usage = slot.group.usage(self._context.clock(), 0)
         if slot not in self._slots.all:
             self._cgroups.give_back(held.container_id)
             slot.group.close()  # reading the figures has opened files again
-        elif held.pausing or slot.group.is_spoilt():  # a late pause would hit the next container
+        elif (
+            held.pausing and held.inside
+        ) or slot.group.is_spoilt():  # a late pause would hit the next container
             self._vacate(slot)
             self._slots.retire(slot)
-        elif usage.memory_bytes > slot.base_bytes + LEFT_BYTES:
+        elif held.inside and usage.memory_bytes > slot.base_bytes + LEFT_BYTES:
             self._vacate(slot)
             self._context.spawn(self._empty(slot))
         else:
@@ -436,8 +446,17 @@ class Pool:
             del self._slot_of[gone.held.container_id]
         self._context.spawn(self._losses.clear(slot, gone))
 
-    def _begin_elsewhere(self, one: Occupant) -> None:
-        """Start without a slot a container that has not begun in this one, and never will."""
-        self._cgroups.give_back(one.held.container_id)
-        one.held.pooled = False
-        self._refused(one.held, one.request, one.limits)
+    def _begin_outside(
+        self, one: Occupant, why: str = "its launcher ended before it began", number: int = 0
+    ) -> None:
+        """Start by a launcher outside a container that has not begun, and never will where it is; if that was outside
+        already, it has failed."""
+        held = one.held
+        self._cgroups.give_back(held.container_id)
+        if not held.inside:
+            self._failed(held, one.request, 125, why, number, True)
+            return
+        try:
+            self._launch_outside(held, one.request, one.limits)
+        except (CgroupError, OSError) as error:
+            self._failed(held, one.request, 125, str(error), getattr(error, "errno", None) or 0, True)

@@ -1,23 +1,17 @@
-"""Tries once whether containers can be started in slots on this host, for people who ask why they are not."""
+"""Tries once how containers are started on this host, for people who ask."""
 
 from __future__ import annotations
 
 import asyncio
-import marshal
-import os
-import subprocess
-import sys
-import tempfile
 import time
 
 from ...light import Record
 from ...records import CgroupLimits, ContainerUsage
-from .. import launcher
 from ..cgroups.base import CgroupDriver
 from ..confining import kept_from_containers
 from ..context import ExecutorContext, LiveContainer
 from ..directories import Directories
-from ..shim import LaunchRequest
+from ..requests import LaunchRequest
 from .pool import Pool
 
 NAME = "trial"
@@ -27,48 +21,26 @@ _TRY = f'for one; do [ ! -w "$one" ] || exit {_UNCONFINED}; done'
 
 
 class Tried(Record):
-    """The result of a trial: ``trouble`` is why no container can be started in a slot, "" if one can;
+    """The result of a trial: ``trouble`` is why no container can be started so, "" if one can;
     ``confined`` whether the container was kept from writing its own cgroups and the node's records."""
 
     trouble: str = ""
     confined: bool = False
 
 
-def try_without_slot(cgroups: CgroupDriver, directory: str) -> bool:
-    """Whether a command without a slot, confined as root's node does it, is kept from writing the cgroups of
-    ``cgroups`` and ``directory``. Raises OSError if it cannot be started. Blocks, usually for some 20 ms."""
-    kept = (*dict.fromkeys(cgroups.describe().locations.values()), directory)
-    command = ["/bin/sh", "-c", _TRY, "sh", *(path for path in kept if os.path.exists(path))]
-    variables = {"PATH": "/usr/bin:/bin"}
-    request = (list(kept_from_containers(directory)), None, command, variables, "/", "", "", -1)
-    with tempfile.TemporaryFile() as told:
-        told.write(marshal.dumps(request))
-        told.flush()
-        words = [sys.executable, "-I", "-S", "-Xutf8", launcher.__file__, launcher.ENTER, str(told.fileno())]
-        ended = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(told.fileno(),),
-            timeout=SECONDS,
-            check=False,
-        )
-    return ended.returncode == 0
-
-
-def try_slot(cgroups: CgroupDriver, directory: str) -> Tried:
-    """Start a command in a slot below the cgroups of ``cgroups``, as a node does that confines its containers.
+def try_slot(cgroups: CgroupDriver, directory: str, most: int) -> Tried:
+    """Start a command below the cgroups of ``cgroups``, as a node does that confines its containers: in a slot, or by a
+    launcher outside if ``most`` is 0.
 
     ``directory`` is for its files, and is all that remains. Blocks, usually for some 50 ms.
     """
-    trouble = asyncio.run(_try(cgroups, directory))
+    trouble = asyncio.run(_try(cgroups, directory, most))
     if trouble is None:
         return Tried(confined=False)
     return Tried(trouble, confined=not trouble)
 
 
-async def _try(cgroups: CgroupDriver, directory: str) -> str | None:
+async def _try(cgroups: CgroupDriver, directory: str, most: int) -> str | None:
     """Why the trial fails, "" if it works, None if it works but the command could write what it must not."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[str | None] = loop.create_future()
@@ -89,28 +61,29 @@ async def _try(cgroups: CgroupDriver, directory: str) -> str | None:
     context = ExecutorContext(cgroups, places, loop=loop, post=lambda event: None, clock=time.monotonic)
     pool = Pool(
         context,
-        1,
+        most,
         began=lambda held, begun, over: None,
         ended=ended,
         failed=lambda held, request, code, why, *more: tell(why),
-        refused=lambda held, request, limits: tell(pool.trouble),
         quiet=True,
         read_only=kept_from_containers(directory),
     )
     kept = (*cgroups.describe().locations.values(), directory)
     request = LaunchRequest(
-        NAME, ("sh", "-c", _TRY, "sh", *kept), {"PATH": "/usr/bin:/bin"}, "/", "/dev/null", "/dev/null", ""
+        NAME, ("sh", "-c", _TRY, "sh", *kept), {"PATH": "/usr/bin:/bin"}, "/", "/dev/null", "/dev/null"
     )
+    held = LiveContainer(NAME, 0, 0)
     try:
-        if not pool.launch(LiveContainer(NAME, 0, 0, ""), request, CgroupLimits()):
-            return pool.trouble or "its limits cannot be written"
+        pool.launch(held, request, CgroupLimits())
         await asyncio.wait([told], timeout=SECONDS)
         if told.done():
-            return told.result()
+            return (
+                told.result() if held.inside or not most else pool.trouble or "its limits cannot be written"
+            )
         await asyncio.to_thread(context.kill, NAME)
         return f"a command has not ended after {SECONDS:g} s"
     finally:
         await pool.close()
         await context.finish()
-        if not told.done():
+        if not (told.done() and held.inside):
             await asyncio.to_thread(cgroups.remove, NAME, 1.0)

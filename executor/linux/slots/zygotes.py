@@ -47,9 +47,10 @@ class Zygote:
         journal: str,
         joins: tuple[str, ...],
         gauges: tuple[tuple[str, str, float] | None, ...],
+        reaps: bool,
     ) -> None:
-        """Begin to fork a launcher that gets these three sockets. Raises OSError."""
-        message = marshal.dumps((journal, list(joins), gauges))
+        """Begin to fork a launcher that gets these sockets. Raises OSError."""
+        message = marshal.dumps((journal, list(joins), gauges, reaps))
         rights = array("i", [one.fileno() for one in sockets])
         self._ours.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 

@@ -22,7 +22,7 @@ from ...records import ContainerExitStatus
 from ...settings import ExecutorSettings
 from ..context import ExecutorContext
 from ..directories import make_safe
-from ..shim import SHELL
+from ..launcher import SHELL
 
 LOG = logging.getLogger(__name__)
 

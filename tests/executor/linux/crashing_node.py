@@ -30,7 +30,7 @@ def spec(container_id: str, script: str, kind: ExecutionType = ExecutionType.GUA
 SPECS = (
     spec("runs", WAIT + "5"),
     spec("ends-meanwhile", WAIT + "7"),
-    spec("loses-its-shim", WAIT + "8"),
+    spec("loses-its-launcher", WAIT + "8"),
     spec("paused", WAIT + "9", ExecutionType.OPPORTUNISTIC),
     spec("queued", "exit 11", ExecutionType.OPPORTUNISTIC),
 )

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import marshal
 import os
 import pwd
 import stat
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +15,12 @@ import pytest
 
 from executor.core.commands import CleanUpContainer, LaunchContainer
 from executor.core.events import ContainerLaunchFailed
+from executor.errors import CannotLaunchError
 from executor.light import replace
 from executor.linux import launcher
 from executor.linux.cgroups.base import CgroupDriver
 from executor.linux.owners.accounts import Account, Accounts, refuse_unreachable
 from executor.linux.owners.users import look_up
-from executor.linux.shim import CannotLaunchError
 from executor.linux.watching.health import node_status, os_error_of
 from executor.records import CgroupLimits, ContainerExitStatus
 from executor.settings import ExecutorSettings
@@ -44,7 +41,7 @@ def place() -> Iterator[Path]:
         yield Path(made)
 
 
-@pytest.fixture(params=["slot", "shim", "no cgroups"])
+@pytest.fixture(params=["slot", "outside", "no cgroups"])
 def settings(request: pytest.FixtureRequest) -> ExecutorSettings:
     """The three ways in which containers are started."""
     if request.param == "no cgroups":
@@ -190,7 +187,7 @@ def test_links_that_it_leaves_in_its_log_directory_are_not_followed(
             while not node.events:
                 await asyncio.sleep(0.01)
             failed = node.found(ContainerLaunchFailed, "c1")
-            if failed is None:  # a shim tells it by its exit code
+            if failed is None:
                 ended = await node.run(a_spec("c2", "true", user=OTHER))
                 assert ended.exit_code == 0
             assert victim.read_text() == "ours\n" and victim.stat().st_uid == 0
@@ -269,18 +266,17 @@ def test_a_place_that_a_user_cannot_reach_is_told(tmp_path: Path) -> None:
     assert "0700" in caught.value.because and "local-dirs" in caught.value.hint
 
 
-@pytest.mark.parametrize(("directory", "out"), [("/tmp\0x", ""), ("/tmp", "/tmp/a\0b/stdout")])
-def test_a_path_with_a_nul_byte_is_told_and_nothing_begins(directory: str, out: str) -> None:
-    request = ([], None, ["echo", "begun"], {"PATH": os.environ["PATH"]}, directory, out, out, -1)
-    told = os.memfd_create("request")
-    try:
-        os.write(told, marshal.dumps(request))
-        ended = subprocess.run(
-            [sys.executable, "-I", "-S", launcher.__file__, launcher.ENTER, str(told)],
-            pass_fds=[told],
-            capture_output=True,
-        )
-    finally:
-        os.close(told)
-    assert (ended.returncode, ended.stdout) == (126, b"")
-    assert ended.stderr.startswith(b"cannot start 'echo': ") and ended.stderr.count(b"\n") == 1
+@pytest.mark.parametrize(("directory", "out"), [("/tmp\0x", ""), ("/tmp", "/tmp/a\0b")])
+def test_a_path_with_a_nul_byte_is_told_and_nothing_begins(
+    place: Path, cgroups: CgroupDriver, settings: ExecutorSettings, directory: str, out: str
+) -> None:
+    async def scenario() -> None:
+        async with a_node(place, cgroups, settings) as node:
+            request = node.executor._starter._requests.of(a_spec("c1", "echo", "begun", user=OTHER))
+            odd = replace(request, working_directory=directory, stdout=out or request.stdout)
+            node.executor._starter._requests.of = lambda spec: odd  # type: ignore[method-assign]
+            node.executor.perform(LaunchContainer(a_spec("c1", "true", user=OTHER), CgroupLimits()))
+            failed = await node.told(ContainerLaunchFailed, "c1")
+            assert failed.exit_code == 126 and failed.reason.startswith("cannot start 'echo': ")
+
+    asyncio.run(scenario())

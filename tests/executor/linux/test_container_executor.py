@@ -37,7 +37,6 @@ from executor.core.events import (
 from executor.linux.cgroups import CgroupDriver
 from executor.linux.cgroups.slots import SLOT_PREFIX
 from executor.linux.procfs import is_alive, read_stat, standing
-from executor.linux.shim import command_pid
 from executor.linux.store import StateStore
 from executor.linux.watching.wall_clock import wall_offset
 from executor.records import (
@@ -140,8 +139,7 @@ def test_what_cannot_be_started_is_told(
     async def scenario() -> None:
         async with a_node(tmp_path, no_cgroups) as node:
             node.executor.perform(LaunchContainer(a_spec("c1", "true", **fields), CgroupLimits()))
-            (failed,) = node.events
-            assert isinstance(failed, ContainerLaunchFailed)
+            failed = await node.told(ContainerLaunchFailed, "c1")
             assert failed.exit_code == code and failed.reason
             node.executor.perform(CleanUpContainer("c1"))
 
@@ -263,12 +261,12 @@ def test_a_killed_parent_takes_its_container_with_it(tmp_path: Path, cgroups: Cg
         async with a_node(tmp_path, cgroups) as node:
             launched = await node.launch(a_spec("c1", "sh", "-c", "echo $$ > pid; exec sleep 1000"))
             inner = await pid_in(node, "c1")
-            assert (command_pid(launched.pid) or launched.pid) == inner
+            assert launched.pid == inner
             above = read_stat(inner)
             assert above is not None
             os.kill(above.parent, signal.SIGKILL)
             exited = await node.told(ContainerExited, "c1")
-            assert exited.exit_code == 137, "the signal that ended the shim, or the launcher"
+            assert exited.exit_code == 137, "the signal that ended it"
             assert not running(inner)
             assert (await node.run(a_spec("c2", "sh", "-c", "exit 3"))).exit_code == 3
 

@@ -33,7 +33,7 @@ from executor.settings import ExecutorSettings
 from ...shortage import none_free
 from .node import a_group, a_node, a_spec, running, soon
 
-SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
+SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["outside", "slot"])
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_what_has_begun_does_not_begin_again_without_its_journal(
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("slots", [0], ids=["shim"])
+@pytest.mark.parametrize("slots", [0], ids=["outside"])
 def test_what_comes_later_never_overwrites_what_came_after_it(
     tmp_path: Path, cgroups: CgroupDriver, slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from executor import trees
+from executor.errors import CannotLaunchError
 from executor.linux import directories as module
 from executor.linux.directories import Directories
-from executor.linux.shim import CannotLaunchError
 
 from ..test_trees import nest
 from .node import a_spec, until
@@ -148,29 +148,6 @@ def test_spare_directories_of_an_earlier_run_are_removed(tmp_path: Path, directo
     later = Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
     later.remove_earlier_spares()
     assert os.listdir(later.state) == []
-
-
-def test_an_interrupted_removal_of_exit_files_is_finished_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directories = Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
-    for _ in range(3):
-        Path(directories.next_exit_file("c1")).touch()
-    removed: list[str] = []
-
-    def unlink(path: str) -> None:
-        if removed:
-            raise KeyboardInterrupt
-        os.remove(path)
-        removed.append(path)
-
-    monkeypatch.setattr(os, "unlink", unlink)
-    with pytest.raises(KeyboardInterrupt):
-        directories.remove_exit_files("c1")
-    monkeypatch.undo()
-    assert directories.known_containers() == {"c1"}
-    directories.remove_exit_files("c1")
-    assert directories.known_containers() == set()
 
 
 @pytest.mark.parametrize("kind", ["many", "deep"])

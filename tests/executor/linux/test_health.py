@@ -28,7 +28,7 @@ from executor.settings import ExecutorSettings
 from .node import Node, a_group, a_node, a_spec, soon
 
 DISKS = int(ContainerExitStatus.DISKS_FAILED)
-SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
+SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["outside", "slot"])
 
 
 @pytest.fixture
@@ -158,8 +158,8 @@ def test_what_cannot_join_its_cgroup_is_the_nodes_fault(
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=0)) as node:
             node.executor.perform(LaunchContainer(a_spec("c1", "true"), CgroupLimits()))
-            end = await node.told(ContainerExited, "c1")
-            assert (end.exit_code, end.node_fault) == (None, f"{tmp_path}/state: no container can begin")
+            failed = await node.told(ContainerLaunchFailed, "c1")
+            assert failed.node_status < 0 and "cgroup.none" in failed.reason
 
     asyncio.run(scenario())
 
@@ -354,5 +354,5 @@ def test_what_the_kernel_lacks_for_every_command_is_not_left_to_a_shell(
     monkeypatch.setattr(os, "chdir", lambda _: None)
     out = str(tmp_path / "out")
     with pytest.raises(launcher.NotStartedError) as failed:
-        launcher._start(mock.Mock(), ["true"], {"PATH": os.environ["PATH"]}, "/", out, out)
+        launcher._start(mock.Mock(), -1, ["true"], {"PATH": os.environ["PATH"]}, "/", out, out)
     assert (failed.value.args[0], failed.value.args[2]) == (code, told)

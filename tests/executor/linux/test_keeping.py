@@ -5,49 +5,37 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from executor.core.events import ContainerExited
-from executor.linux import exact, launcher, shim
+from executor.linux import launcher
 from executor.linux.cgroups.none import NoCgroups
 from executor.linux.keeping import KeptProgram
-from executor.records import ContainerState
 from executor.settings import ExecutorSettings
 
 from .node import a_group, a_node, a_spec
-from .test_preparing import SETTINGS as PREPARING
-from .test_preparing import ready, store
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """The programs of an installation of our own, which the next nodes use."""
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The launcher of an installation of our own, which the next nodes use."""
     place = tmp_path / "site-packages"
     place.mkdir()
-    programs = (
-        (shim, "SHIM", shim.SHIM),
-        *((one, "__file__", str(one.__file__)) for one in (launcher, exact)),
-    )
-    for module, name, path in programs:
-        monkeypatch.setattr(module, name, shutil.copy2(path, place))
-    yield sorted(place.iterdir())
+    program = shutil.copy2(str(launcher.__file__), place)
+    monkeypatch.setattr(launcher, "__file__", program)
+    return Path(program)
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-@pytest.mark.parametrize("slots", [pytest.param(1, marks=pytest.mark.cgroup), 0], ids=["slot", "shim"])
-def test_containers_start_after_an_upgrade(
-    tmp_path: Path, installed: list[Path], slots: int, how: str
-) -> None:
+@pytest.mark.parametrize("slots", [pytest.param(1, marks=pytest.mark.cgroup), 0], ids=["slot", "outside"])
+def test_containers_start_after_an_upgrade(tmp_path: Path, installed: Path, slots: int, how: str) -> None:
     async def scenario(cgroups: object) -> None:
         settings = ExecutorSettings(pooled_groups=slots)
         async with a_node(tmp_path, cgroups, settings) as node:  # type: ignore[arg-type]
-            for path in installed:
-                path.unlink()
-                if how == "replaced":
-                    path.write_text("exit 2\n")
+            installed.unlink()
+            if how == "replaced":
+                installed.write_text("exit 2\n")
             for number in range(3):
                 exited = await node.run(a_spec(f"c{number}", "sh", "-c", "exit 3"))
                 assert exited.exit_code == 3
@@ -57,30 +45,6 @@ def test_containers_start_after_an_upgrade(
             asyncio.run(scenario(cgroups))
     else:
         asyncio.run(scenario(NoCgroups()))
-
-
-@pytest.mark.parametrize("variable", ["PLAIN", "odd.name"])
-def test_what_was_prepared_before_an_upgrade_starts_after_it(
-    tmp_path: Path, installed: list[Path], variable: str
-) -> None:
-    async def scenario() -> None:
-        async with a_node(tmp_path, NoCgroups(), PREPARING) as node:
-            show = "tr '\\0' '\\n' < /proc/$$/environ | grep -F $0=; ls -l /proc/$$/fd >&2; exit 3"
-            spec = a_spec(
-                "c1", "sh", "-c", show, variable, environment={variable: "there", "PATH": os.environ["PATH"]}
-            )
-            store(node, spec)
-            await ready(node, "c1")
-            for path in installed:
-                path.unlink()
-            store(node, spec, ContainerState.LAUNCHING)
-            await node.launch(spec)
-            exited = await node.told(ContainerExited, "c1")
-            assert exited.exit_code == 3, node.output("c1", "stderr")
-            assert node.output("c1").decode() == f"{variable}=there\n"
-            assert b"memfd" not in node.output("c1", "stderr"), "the container does not have the program open"
-
-    asyncio.run(scenario())
 
 
 def test_a_copy_is_made_only_where_it_is_needed_and_follows_no_link(tmp_path: Path) -> None:

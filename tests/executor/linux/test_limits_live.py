@@ -25,7 +25,7 @@ from executor.errors import CgroupError
 from executor.linux.cgroups import CgroupDriver, V2Driver, discover
 from executor.linux.cgroups.files import UnifiedFiles, at, read_mounts
 from executor.linux.cgroups.v2 import enable_controllers
-from executor.linux.shim import command_pid
+from executor.linux.procfs import read_stat
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 
@@ -296,14 +296,16 @@ def test_a_paused_container_uses_nothing_and_is_killed(tmp_path: Path, cgroups: 
     asyncio.run(scenario())
 
 
-def test_the_shim_is_outside_and_everything_else_inside(tmp_path: Path, cgroups: CgroupDriver) -> None:
+def test_a_launcher_outside_is_in_no_group_and_everything_else_inside(
+    tmp_path: Path, cgroups: CgroupDriver
+) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=0)) as node:
             launched = await node.launch(a_spec("c1", "sh", "-c", "setsid sleep 1000 & sleep 1000 & wait"))
             await soon(lambda: len(cgroups.processes("c1")) == 3, "three processes")
-            assert launched.pid not in cgroups.processes("c1")
-            own = Path("/proc/self/cgroup").read_text()
-            assert Path(f"/proc/{launched.pid}/cgroup").read_text() == own
+            assert launched.pid in cgroups.processes("c1")
+            own, command = Path("/proc/self/cgroup").read_text(), read_stat(launched.pid)
+            assert command is not None and Path(f"/proc/{command.parent}/cgroup").read_text() == own
             for pid in cgroups.processes("c1"):
                 paths = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
                 assert len([path for path in paths if path.endswith("/c1")]) == len(cgroups.bases)
@@ -461,8 +463,7 @@ def test_without_cgroups_a_victim_of_the_oom_killer_is_told_from_other_kills(tmp
     async def scenario(driver: CgroupDriver) -> None:
         async with a_node(tmp_path, driver) as node:
             launched = await node.launch(a_spec("c1", sys.executable, "-S", "-E", "-c", waits))
-            pid = await soon(lambda: command_pid(launched.pid), "it has begun")
-            (group / "cgroup.procs").write_text(str(pid))
+            (group / "cgroup.procs").write_text(str(launched.pid))
             (tmp_path / "work" / "c1" / "go").touch()
             exited = await node.told(ContainerExited, "c1")
             assert (exited.exit_code, exited.usage.oom_kills, exited.usage.limit_ooms) == (137, 1, 0)

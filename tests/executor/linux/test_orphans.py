@@ -13,8 +13,8 @@ import pytest
 from executor.core.commands import CleanUpContainer, KillContainer
 from executor.core.events import ContainerExited
 from executor.linux.cgroups import none
+from executor.linux.processes import set_subreaper
 from executor.linux.procfs import ProcessStat, Traces, read_stat, scan
-from executor.linux.shim import set_subreaper
 from executor.settings import ExecutorSettings
 
 from .node import a_group, a_node, a_spec, soon
@@ -39,13 +39,14 @@ def test_an_orphan_leaves_no_zombie(tmp_path: Path, ends: str) -> None:
                 node.executor.start()
                 other = subprocess.Popen(["true"])  # a child that is none of the executor's business
                 before = dead_children() - {other.pid}
-                shim = (await node.launch(a_spec("c1", "sh", "-c", script))).pid
+                command = read_stat((await node.launch(a_spec("c1", "sh", "-c", script))).pid)
+                assert command is not None
                 written = tmp_path / "work" / "c1" / "pid"
                 await soon(lambda: written.exists() and written.read_text().endswith("\n"), "its pid")
                 orphan = int(written.read_text())
                 await soon(
-                    lambda: (found := read_stat(orphan)) is None or found.parent in (os.getpid(), shim),
-                    "ours, or its shim's",
+                    lambda: (found := read_stat(orphan)) is None or found.parent == command.parent,
+                    "its launcher's",
                 )
                 await soon(lambda: other.pid in dead_children(), "the other child has ended")
                 node.executor.perform(KillContainer("c1", force=True))
@@ -120,20 +121,28 @@ def test_nobody_outlives_its_container(tmp_path: Path, escape: str, end: str) ->
         set_subreaper(False)
 
 
-def test_who_was_seen_belongs_to_it_also_after_the_end_of_its_shim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that left its session and cleared its environment had escaped where its shim ended first, on a busy
-    host: init had adopted it."""
+def test_who_was_seen_belongs_to_it_also_after_the_end_of_its_launcher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that left its session and cleared its environment, and that init has adopted."""
 
     def stat(pid: int, parent: int, session: int, start: int) -> ProcessStat:
         return ProcessStat(pid, "S", parent, session, session, 0, start, 0, False)
 
-    shim, leader, child = 1 << 22, (1 << 22) + 1, (1 << 22) + 2  # no process has these pids
-    table = {shim: stat(shim, 1, shim, 5), leader: stat(leader, shim, leader, 6)}
+    # no process has these pids
+    launcher, command, other, child = (1 << 22) - 1, 1 << 22, (1 << 22) + 1, (1 << 22) + 2
+    table = {
+        launcher: stat(launcher, 1, launcher, 4),
+        command: stat(command, launcher, command, 5),
+        other: stat(other, launcher, other, 6),
+    }
     monkeypatch.setattr(none, "scan", lambda: table)
     driver = none.NoCgroups()
-    driver.started("c1", Traces(shim, 5, b"A=b"))
-    assert driver.processes("c1") == [leader]
-    table = {leader: stat(leader, 1, leader, 6), child: stat(child, leader, leader, 7)}
-    assert driver.processes("c1") == [leader, child]
-    table = {leader: stat(leader, 1, leader, 8)}  # another process has its pid
+    driver.started("c1", Traces(command, 5, b"A=b", (), launcher))
+    assert driver.processes("c1") == [command, other]
+    table = {other: stat(other, 1, other, 6), child: stat(child, other, other, 7)}
+    assert driver.processes("c1") == [other, child]
+    table = {other: stat(other, 1, other, 8)}  # another process has its pid
     assert driver.processes("c1") == []
+    table = {launcher: stat(launcher, 1, launcher, 9), other: stat(other, launcher, other, 10)}
+    assert driver.processes("c1") == [], "another process has the launcher's pid"

@@ -14,9 +14,9 @@ import pytest
 
 from executor.core.commands import LaunchContainer
 from executor.core.events import ContainerLaunchFailed
+from executor.errors import CannotLaunchError
 from executor.linux.cgroups.none import NoCgroups
 from executor.linux.directories import Directories
-from executor.linux.shim import CannotLaunchError
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 from tests.strangers import NOBODY_UID
@@ -110,7 +110,7 @@ def test_a_link_that_another_user_planted_is_not_followed(place: Path, planted: 
     made.prepare(a_spec("c2", "true", application_id="a2"))
 
 
-@pytest.mark.parametrize("slots", [pytest.param(1, marks=pytest.mark.cgroup), 0], ids=["slot", "shim"])
+@pytest.mark.parametrize("slots", [pytest.param(1, marks=pytest.mark.cgroup), 0], ids=["slot", "outside"])
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_output_is_never_written_through_a_link(
     tmp_path: Path, victim: Path, slots: int, stream: str

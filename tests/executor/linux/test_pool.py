@@ -517,7 +517,26 @@ def test_no_more_slots_than_are_allowed(tmp_path: Path, cgroups: GroupDriver) ->
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("what", ["no group", "no zygote", "no joining", "no process"])
+def test_without_a_zygote_nothing_starts_and_the_node_is_at_fault(
+    tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), sys.executable)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            with monkeypatch.context() as patched:
+                patched.setattr(making.Zygote, "__init__", refuses)
+                node.executor.perform(LaunchContainer(a_spec("c1", "true"), CgroupLimits()))
+                failed = await node.told(ContainerLaunchFailed, "c1")
+                assert failed.node_status < 0 and sys.executable in failed.reason
+            node.executor.perform(CleanUpContainer("c1"))
+            assert (await node.run(a_spec("c2", "true"))).exit_code == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("what", ["no group", "no joining", "no process"])
 def test_a_pool_that_cannot_be_made_is_said_once(
     tmp_path: Path,
     cgroups: GroupDriver,
@@ -535,8 +554,6 @@ def test_a_pool_that_cannot_be_made_is_said_once(
     make_slot = cgroups.make_slot
     if what == "no group":
         monkeypatch.setattr(cgroups, "make_slot", refuses)
-    elif what == "no zygote":
-        monkeypatch.setattr(making.Zygote, "__init__", refuses)
     elif what == "no joining":
         monkeypatch.setattr(cgroups, "make_slot", other_files)
     else:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from executor.core.commands import CleanUpContainer, LaunchContainer, StoreContainer
+from executor.core.commands import CleanUpContainer, StoreContainer
 from executor.core.events import (
     ContainerExited,
     ContainerKillRequested,
@@ -28,12 +28,12 @@ from executor.core.scheduler import ContainerScheduler
 from executor.driver import Driver
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
+from executor.linux.processes import kill_launcher
 from executor.linux.procfs import ProcessStat, read_stat
-from executor.linux.shim import exit_file_of, is_shim, read_exit_file, set_subreaper
 from executor.linux.slots.journals import journal_path
 from executor.linux.slots.marks import marked_below
 from executor.linux.store import BOOT
-from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
+from executor.records import ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
 
 from .crashing_node import SPECS, TOTAL
@@ -73,7 +73,7 @@ class Crashed:
         return int((self.directory / "work" / container_id / "pid").read_text())
 
     def parent(self, container_id: str) -> int:
-        """The shim of a container that runs, or its launcher."""
+        """The launcher of a container that runs."""
         found = read_stat(self.pid(container_id))
         assert found is not None
         return found.parent
@@ -83,10 +83,8 @@ class Crashed:
 
     def clean(self) -> None:
         """Whatever the test came to: no process and no group stays."""
-        for path in self.directory.glob("state/*.exit*"):
-            left = read_exit_file(str(path))
-            if left is not None and left.pid and is_shim(left.pid, str(path)):
-                os.killpg(left.pid, signal.SIGKILL)
+        for one in marked_below(str(self.directory / "state")):
+            kill_launcher(one.pid, one.start)
         driver = discover(self.settings, group=self.group)
         for container_id in driver.stale_groups():
             driver.kill(container_id)
@@ -106,13 +104,14 @@ def crashed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Crashed]
 
 def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> None:
     pids = {
-        name: crashed.pid(name) for name in ("runs", "ends-meanwhile", "loses-its-shim", "paused", "fills")
+        name: crashed.pid(name)
+        for name in ("runs", "ends-meanwhile", "loses-its-launcher", "paused", "fills")
     }
     crashed.let_go("ends-meanwhile")
     until(lambda: not running(pids["ends-meanwhile"]), "it ends while no node is there")
-    parent = crashed.parent("loses-its-shim")
+    parent = crashed.parent("loses-its-launcher")
     os.kill(parent, signal.SIGKILL)
-    until(lambda: not running(parent), "its shim dies")
+    until(lambda: not running(parent), "its launcher dies")
 
     async def scenario() -> None:
         ended: dict[str, ContainerStatus] = {}
@@ -143,10 +142,10 @@ def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> 
             "fills": (True, False, None),
             "paused": (True, True, None),
             "ends-meanwhile": (False, False, 7),
-            "loses-its-shim": (False, False, None),
+            "loses-its-launcher": (False, False, None),
             "queued": (False, False, None),
         }
-        assert not running(pids["loses-its-shim"]), "what outlived its shim was ended"
+        assert not running(pids["loses-its-launcher"]), "what outlived its launcher was ended"
         there = discover(crashed.settings, group=crashed.group).stale_groups()
         assert len(there) in (0, 3), "the groups of those that run, and no others"
         for event in found.values():
@@ -155,14 +154,13 @@ def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> 
         linux.start()
 
         assert ended["ends-meanwhile"].exit_status == 7
-        assert ended["loses-its-shim"].exit_code is None and ended["loses-its-shim"].exit_status < 0
+        assert ended["loses-its-launcher"].exit_code is None and ended["loses-its-launcher"].exit_status < 0
         status = machine.status("paused")
         assert status is not None and status.state is ContainerState.PAUSED
         for name in ("runs", "fills"):
             status = machine.status(name)
             assert status is not None and status.state is ContainerState.RUNNING
-            pooled = crashed.settings.cgroups_mount != "none"
-            assert status.pid == (pids[name] if pooled else crashed.parent(name))
+            assert status.pid == pids[name]
 
         crashed.let_go("runs")
         await soon(lambda: "runs" in ended, "the adopted one ends")
@@ -269,7 +267,6 @@ def test_a_crash_between_the_start_and_writing_its_pid_down(tmp_path: Path, no_c
             record = launching("c1")
             node.executor.perform(StoreContainer(record))
             launched = await node.launch(record.spec)
-            await soon(lambda: read_exit_file(str(tmp_path / "state" / "c1.exit1")), "its shim begins")
             node.lets_go()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
@@ -280,8 +277,8 @@ def test_a_crash_between_the_start_and_writing_its_pid_down(tmp_path: Path, no_c
     asyncio.run(scenario())
 
 
-def test_a_crash_before_the_start_can_never_start_it_twice(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
-    """No shim has begun. One that comes late finds its name taken, and the next attempt runs."""
+def test_a_crash_before_the_start_starts_it_again(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    """No launcher has begun it, and none ever will: a launcher that has begun nothing ends with its node."""
 
     async def scenario() -> None:
         async with a_node(tmp_path, no_cgroups) as node:
@@ -289,67 +286,32 @@ def test_a_crash_before_the_start_can_never_start_it_twice(tmp_path: Path, no_cg
             node.executor.perform(StoreContainer(record))
             (found,) = node.executor.recover()
             assert (found.alive, found.exit_code, found.record.pid) == (False, None, 0)
-            late = subprocess.run(
-                [
-                    "sh",
-                    ROOT / "executor/linux/shim.sh",
-                    tmp_path / "state" / "c1.exit1",
-                    "--begin",
-                    "--",
-                    "touch",
-                    tmp_path / "twice",
-                ],
-                capture_output=True,
-            )
-            assert late.returncode != 0 and not (tmp_path / "twice").exists()
-            node.executor.perform(LaunchContainer(record.spec, CgroupLimits()))
-            assert read_exit_file(str(tmp_path / "state" / "c1.exit1")) is not None
-            await soon((tmp_path / "work" / "c1" / "pid").exists, "the second attempt runs")
-            assert (tmp_path / "state" / "c1.exit2").exists()
+            assert running((await node.launch(record.spec)).pid)
 
     asyncio.run(scenario())
 
 
-def test_a_crash_between_writing_its_pid_down_and_its_first_line(
+def test_a_container_whose_journal_is_gone_is_found_by_its_record_and_its_code_is_unknown(
     tmp_path: Path, no_cgroups: CgroupDriver
 ) -> None:
-    """Its shim runs and has not made its exit file: its code is known all the same, also after an earlier attempt."""
+    """Somebody has removed the journal, or an earlier version started the container without one."""
 
     async def scenario() -> None:
         async with a_node(tmp_path, no_cgroups) as node:
-            set_subreaper(False)  # what a node that died has left is no child of the next one
-            assert node.executor._directories.bar_earlier_attempt("c1")
-            file, gate = tmp_path / "state" / "c1.exit2", tmp_path / "gate"
-            os.mkfifo(gate)
-            command = ["sh", "-c", "exit 5"]
-            shim = [
-                "/bin/sh",
-                os.fspath(ROOT / "executor/linux/shim.sh"),
-                os.fspath(file),
-                os.fspath(gate),
-                "--begin",
-                "--",
-            ]
-            launch = [
-                "sh",
-                "-c",
-                '"$@" >&2 & echo $!',
-                "sh",
-                *shim,
-                *command,
-            ]
-            launched = subprocess.run(launch, stdout=subprocess.PIPE, start_new_session=True, check=True)
-            pid = int(launched.stdout)
-            await soon(lambda: exit_file_of(pid) == os.fspath(file), "it is the shim")
-            stat = read_stat(pid)
-            assert stat is not None and not file.exists()
-            record = ContainerRecord(a_spec("c1", *command), ContainerState.RUNNING, pid, stat.start)
+            spec = a_spec("c1", "sh", "-c", "until [ -e go ]; do sleep 0.005; done; exit 4")
+            launched = await node.launch(spec)
+            record = ContainerRecord(spec, ContainerState.RUNNING, launched.pid, launched.process_start)
             node.executor.perform(StoreContainer(record))
-            (found,) = node.executor.recover()
-            assert found.alive and not file.exists()
-            assert gate.read_text() == "0\n", "it waits for a reader of what it takes for its cgroup"
-            exited = await node.told(ContainerExited, "c1")
-            assert exited.exit_code == 5
+            node.lets_go()
+            for path in (tmp_path / "state").glob("*.journal"):
+                path.unlink()
+            second = Node(tmp_path, no_cgroups, ExecutorSettings())
+            (found,) = second.executor.recover()
+            assert found.alive and running(launched.pid)
+            (tmp_path / "work" / "c1" / "go").write_text("")
+            exited = await second.told(ContainerExited, "c1")
+            assert exited.exit_code is None
+            await second.executor.close()
 
     asyncio.run(scenario())
 
@@ -380,17 +342,18 @@ def test_a_record_that_is_done_is_told_and_cleaned_up(tmp_path: Path, no_cgroups
     async def scenario() -> None:
         async with a_node(tmp_path, no_cgroups) as node:
             spec = a_spec("c1", "sh", "-c", "exit 3")
-            exited = await node.run(spec)
-            record = ContainerRecord(spec, ContainerState.DONE, exit_status=exited.exit_code or 0)
+            launched = await node.launch(spec)
+            await node.told(ContainerExited, "c1")
+            begun = launched.pid, launched.process_start
+            record = ContainerRecord(spec, ContainerState.DONE, *begun, exit_status=3)
             node.executor.perform(StoreContainer(record))
-            node.lets_go()
+            node.dies()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             assert isinstance(found, ContainerRecovered) and found.record == record and not found.alive
-            assert os.listdir(tmp_path / "work") == [] and {*os.listdir(tmp_path / "state")} == {
-                "journal",
-                BOOT,
-            }
+            assert os.listdir(tmp_path / "work") == []
+            second.executor.perform(CleanUpContainer("c1"))
+            assert {*os.listdir(tmp_path / "state")} == {"journal", BOOT}
             await second.executor.close()
 
     asyncio.run(scenario())
@@ -433,7 +396,7 @@ def test_an_exit_that_comes_while_the_node_looks(tmp_path: Path, no_cgroups: Cgr
                     ContainerRecord(spec, ContainerState.RUNNING, launched.pid, launched.process_start)
                 )
             )
-            node.lets_go()
+            node.dies()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             (tmp_path / "work" / "c1" / "go").write_text("")

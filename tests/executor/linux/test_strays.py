@@ -21,7 +21,6 @@ from executor.light import replace
 from executor.linux.cgroups import CgroupDriver, discover, none
 from executor.linux.joining import place_of
 from executor.linux.procfs import ProcessStat, Traces, author, is_ours
-from executor.linux.shim import exit_file_of
 from executor.linux.slots.marks import MARK, marked_below
 from executor.linux.store import StateStore, encode
 from executor.records import ContainerRecord, ContainerState
@@ -43,9 +42,9 @@ class Impostors:
         self.place = place
         self._started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, kind: str, exit_file: str = "x", **environment: str) -> int:
-        """A process with the arguments of a shim, that leads a session."""
-        script = self.place / str(len(self._started)) / "shim.sh"
+    def start(self, kind: str, **environment: str) -> int:
+        """A process that leads a session."""
+        script = self.place / str(len(self._started)) / "script"
         script.parent.mkdir()
         script.write_text(WAITS if kind == KINDS[0] else BECOMES_ROOT)
         program = "/bin/sh"
@@ -54,7 +53,7 @@ class Impostors:
             shutil.copy(os.path.realpath(sys.executable), program)
             os.chmod(program, 0o4755)
         process = subprocess.Popen(
-            ["/bin/sh", os.fspath(script), exit_file, "--", "x"], executable=program, user=NOBODY_UID, extra_groups=[],
+            ["/bin/sh", os.fspath(script)], executable=program, user=NOBODY_UID, extra_groups=[],
             stdin=subprocess.PIPE, start_new_session=True, cwd="/", env=environment,
         )  # fmt: skip
         self._started.append(process)
@@ -97,10 +96,10 @@ def everything_in(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_arguments_of_a_shim_prove_nothing(
-    tmp_path: Path, cgroups: CgroupDriver, impostors: Impostors, kind: str, caplog: pytest.LogCaptureFixture
+def test_the_environment_of_a_launcher_proves_nothing(
+    tmp_path: Path, cgroups: CgroupDriver, impostors: Impostors, kind: str
 ) -> None:
-    """The next node takes no such process for one of its containers, whatever name it claims."""
+    """The next node takes no such process for a launcher of an earlier run."""
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "file").write_text("stays")
 
@@ -112,8 +111,8 @@ def test_the_arguments_of_a_shim_prove_nothing(
             record = ContainerRecord(runs, ContainerState.RUNNING, begun.pid, begun.process_start)
             node.executor.perform(StoreContainer(record))
             (tmp_path / "work" / "c2").mkdir()
-            for name in ("..", ".", "yopp-slot-1", "c1", "c3"):
-                impostors.start(kind, f"{tmp_path}/state/{name}.exit1")
+            for _ in range(3):
+                impostors.start(kind, **{MARK: os.path.realpath(tmp_path / "state")})
             before = everything_in(tmp_path)
             node.dies()
             after = discover(ExecutorSettings(cgroups_mount=cgroups.mode), group=group_of(cgroups))
@@ -126,17 +125,16 @@ def test_the_arguments_of_a_shim_prove_nothing(
                 await later.told(ContainerExited, "c1")
 
     asyncio.run(scenario())
-    assert "5 processes look like shims, but are not ours" in caplog.text, "they are told"
 
 
 def group_of(cgroups: CgroupDriver) -> str:
     return os.path.basename(next(iter(cgroups.describe().locations.values()), "none"))
 
 
-def test_a_shim_of_ours_is_known_and_one_of_another_user_is_not(impostors: Impostors) -> None:
+def test_a_process_of_ours_is_known_and_one_of_another_user_is_not(impostors: Impostors) -> None:
     for kind in KINDS:
-        pid = impostors.start(kind, "/state/c1.exit1")
-        assert exit_file_of(pid) == "" and not is_ours(pid)
+        pid = impostors.start(kind)
+        assert not is_ours(pid)
         assert author(pid) == (NOBODY_UID if kind == KINDS[0] else None)
     assert author(os.getpid()) == 0 and is_ours(os.getpid()) and author(1 << 22) is None
 
@@ -202,12 +200,12 @@ def test_an_orphan_of_the_user_as_whom_a_container_runs_is_its_own(
 def test_a_session_whose_number_was_given_anew_is_nobodys(
     impostors: Impostors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The shim has ended, a process of another user had its pid, led a session, and has ended, too."""
-    pid, shim = impostors.start(KINDS[0]), 1 << 22
-    table = {pid: ProcessStat(pid, "S", 1, shim, shim, 0, 5, 0, False)}
+    """The command has ended, a process of another user had its pid, led a session, and has ended, too."""
+    pid, leader = impostors.start(KINDS[0]), 1 << 22
+    table = {pid: ProcessStat(pid, "S", 1, leader, leader, 0, 5, 0, False)}
     monkeypatch.setattr(none, "scan", lambda: table)
     driver = none.NoCgroups()
-    driver.started("c1", Traces(shim, 4, b"A=b", (0,)))
+    driver.started("c1", Traces(leader, 4, b"A=b", (0,)))
     assert driver.processes("c1") == []
 
 
@@ -225,8 +223,8 @@ def test_what_has_no_containers_name_is_not_removed(
         work, state = tmp_path / "work", tmp_path / "state"
         for name in STRANGE[2:]:
             (work / name).mkdir()
-        for name in (*STRANGE, "c1"):
-            (state / f"{name}.exit1").write_text("")
+        begun = "".join(f"begin 0 0 0 0 {name}\n" for name in (*STRANGE, "c1"))
+        (state / "yopp-slot-outside-1.journal").write_text(f"launcher 1 1\n{begun}")
         (work / "c2" / "full").mkdir(parents=True)
         groups = [Path(one) for one in cgroups.describe().locations.values()]
         for one in groups:
@@ -235,7 +233,7 @@ def test_what_has_no_containers_name_is_not_removed(
         try:
             node.executor.recover()
             assert names(work) == set(STRANGE[2:])
-            assert {f"{name}.exit1" for name in STRANGE} <= names(state) and "c1.exit1" not in names(state)
+            assert "yopp-slot-outside-1.journal" not in names(state)
             for one in groups:
                 left = [entry.name for entry in one.iterdir() if entry.is_dir()]
                 assert left == ["not one"], "a slot of an earlier run goes"

@@ -28,7 +28,6 @@ from executor.core.limits import cgroup_limits
 from executor.errors import CgroupUnavailableError
 from executor.linux import yielding
 from executor.linux.cgroups import CgroupDriver
-from executor.linux.context import ExecutorContext
 from executor.records import ContainerRecord, ContainerState, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 
@@ -36,7 +35,7 @@ from .node import Node, a_group, a_node, a_spec, running, soon, until
 
 G, O = ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC  # noqa: E741
 MIB = 1 << 20
-KINDS = {"none": {"cgroups_mount": "none"}, "shim": {"pooled_groups": 0}, "slot": {"pooled_groups": 2}}
+KINDS = {"none": {"cgroups_mount": "none"}, "outside": {"pooled_groups": 0}, "slot": {"pooled_groups": 2}}
 SELF = "cat /proc/self/oom_score_adj; ionice -p $$; chrt -p $$ | head -1"
 """What a command sees of itself in its first instructions."""
 
@@ -83,9 +82,9 @@ def test_a_command_has_its_score_and_its_classes_from_its_first_instruction(
                 assert policy.endswith("SCHED_IDLE") == (kind is O and cgroups.mode == "none")
                 node.executor.perform(CleanUpContainer(name))
             launched = await node.launch(a_spec("c9", "sleep", "1000", execution_type=O))
-            reporter = node.executor._held["c9"].launcher[0] if settings.pooled_groups == 2 else launched.pid
-            assert int(of_process(reporter)[0]) <= int(own), (
-                "neither a launcher nor a shim is the first to die"
+            reporter = node.executor._held["c9"].launcher[0]
+            assert reporter != launched.pid and int(of_process(reporter)[0]) <= int(own), (
+                "a launcher is not the first to die"
             )
 
     asyncio.run(scenario())
@@ -105,8 +104,7 @@ def test_what_is_prepared_has_them_too_and_a_setting_changes_them(
         async with a_node(tmp_path, cgroups, lower) as node:
             spec = a_spec("c1", "sh", "-c", SELF, execution_type=O)
             node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.SCHEDULED)))
-            if settings.pooled_groups != 2:
-                await soon((tmp_path / "work" / "c1").exists, "it is prepared")
+            await soon((tmp_path / "work" / "c1").exists, "it is prepared")
             assert (await node.run(spec)).exit_code == 0
             score, io, policy = node.output("c1").decode().splitlines()
             assert score == "300" and not io.startswith("idle") and policy.endswith("SCHED_OTHER")
@@ -232,7 +230,6 @@ def test_an_error_of_the_kernel_is_told_and_ends_no_node(
             node.executor.perform(PauseContainer("c1"))
             await node.told(ContainerPaused, "c1")
             with monkeypatch.context() as broken:
-                broken.setattr(ExecutorContext, "processes", fails)
                 broken.setattr(driver, "processes", fails)
                 node.executor.perform(SignalContainer("c1", 10))
                 assert os.strerror(number) in (await node.told(ContainerChangeFailed, "c1")).reason

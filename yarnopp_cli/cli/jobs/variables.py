@@ -64,7 +64,7 @@ def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[st
 def past_shells(tasks: Tasks, environment: dict[str, str]) -> tuple[Tasks, dict[str, str]]:
     """The tasks and their environment, if a shell of ours executes the command: variables that no shell passes on
     (exported functions of bash) bypass the shell."""
-    from executor.linux import exact
+    from . import exact
 
     odd = exact.odd_in(environment)
     if not odd or not tasks.command:

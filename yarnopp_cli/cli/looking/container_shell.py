@@ -73,8 +73,8 @@ def shell_into(
         )
     report = session.client.container(_the_container(session.client, id_))
     _check(report)
+    from executor.errors import CannotLaunchError
     from executor.linux.joining import run_in, shell_of
-    from executor.linux.shim import CannotLaunchError
 
     place = _place(report)
     if not report.cgroup:

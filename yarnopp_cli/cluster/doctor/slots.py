@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 
@@ -16,14 +15,14 @@ from executor.linux.cgroups.files import group_processes, root_of
 from executor.linux.cgroups.slots import SLOT_PREFIX
 from executor.linux.slots.journals import journal_path, read_journal
 from executor.linux.slots.pool import most_slots
-from executor.linux.slots.trial import Tried, try_slot, try_without_slot
+from executor.linux.slots.trial import Tried, try_slot
 from executor.settings import ExecutorSettings
 
 from ..rundir import RunDir
 from .check import OK, WARN, Check, Examined
 
 PROPERTY = "yopp.nodemanager.pooled-groups"
-ONE_BY_ONE = "each container is started by its own shell, which costs twice the CPU"
+ONE_BY_ONE = "each container gets a cgroup of its own, if any, which costs more CPU"
 
 
 def slots(examined: Examined) -> Iterator[Check]:
@@ -68,7 +67,7 @@ def _tried(name: str, driver: CgroupDriver, most: int) -> Check:
     try:
         driver.create_parent()
         with tempfile.TemporaryDirectory(prefix="yopp-doctor-") as directory:
-            tried = try_slot(driver, directory)
+            tried = try_slot(driver, directory, 1)
     except ExecutorError as error:
         return _cannot(name, error.message, error.because, error.hint)
     except OSError as error:
@@ -102,10 +101,11 @@ def _held_without(settings: ExecutorSettings, examined: Examined) -> str:
         driver.create_parent()
         try:
             with tempfile.TemporaryDirectory(prefix="yopp-doctor-") as directory:
-                return _held(Tried(confined=try_without_slot(driver, directory)))
+                tried = try_slot(driver, directory, 0)
+                return f"no container can be started: {tried.trouble}" if tried.trouble else _held(tried)
         finally:
             driver.remove_parent()
-    except (ExecutorError, OSError, subprocess.TimeoutExpired) as error:
+    except (ExecutorError, OSError) as error:
         return f"it is unknown whether containers can change their limits: {str(error).splitlines()[0]}"
 
 

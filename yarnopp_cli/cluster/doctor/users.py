@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from executor.errors import CannotLaunchError
 from executor.linux.owners.accounts import Account, Accounts, refuse_unreachable
-from executor.linux.shim import CannotLaunchError
 from executor.settings import ExecutorSettings
 
 from ...errors import EXIT_CANNOT_START, YoppError

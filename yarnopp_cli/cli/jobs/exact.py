@@ -1,7 +1,7 @@
 """Runs a command with variables that no shell passes on: those with names that a shell sets itself, or cannot parse.
 
-A program of the container: ``python -I -S FILE COMMAND [ARGUMENT...]``, where FILE is this one, or its descriptor. The
-variables come packed into one environment variable, never on a command line, which all users of the host can read.
+A program of the container: ``python -I -S FILE COMMAND [ARGUMENT...]``, where FILE is this one. The variables come
+packed into one environment variable, never on a command line, which all users of the host can read.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import os
 import signal
 import sys
 
-CARRIER = "YOPP_SHIM_VARIABLES"
+CARRIER = "YOPP_VARIABLES"
 """The variable that carries the others."""
 
 
-SHELLS_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD", CARRIER})
-"""Variables that a shell sets itself, ignoring its environment; and those that the shim sets, or this program."""
+SHELLS_OWN = frozenset({"IFS", "PPID", "OPTIND", CARRIER})
+"""Variables that a shell sets itself, ignoring its environment; and the one of this program."""
 
 
 def odd_in(environment: dict[str, str]) -> dict[str, str]:
@@ -67,6 +67,4 @@ def run(words: list[str], environment: dict[bytes, bytes]) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[0].startswith("/proc/self/fd/"):
-        os.close(int(sys.argv[0].rpartition("/")[2]))  # this program (``keeping.py``)
     sys.exit(run(sys.argv[1:], unpacked(dict(os.environb))))
