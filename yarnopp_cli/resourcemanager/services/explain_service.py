@@ -73,10 +73,10 @@ class ExplainService:
         """Explain one id, as soon as the nodes have said why its containers wait. Raises the error of its kind if it
         does not exist.
         """
-        name, arrivals = request.id, dict[str, list[Arrivals]]()
+        name, arrivals, app = request.id, dict[str, list[Arrivals]](), None
         if name.startswith("container_"):
             of = self._rm.container(name)
-            nodes = [of.node] if of.id in of.node.containers else []
+            app, nodes = of.app, [of.node] if of.id in of.node.containers else []
         elif name.startswith(("application_", "appattempt_")):
             app = self._rm.application(name)
             waiting = (one for one in app.containers() if one.status is not None and not app.ended)
@@ -85,10 +85,15 @@ class ExplainService:
             nodes = [self._rm.nodes[node_id] for node_id in ids]
         else:
             nodes = [self._rm.node(name)]
-        about = "" if name in self._rm.nodes else name
-        questions = {
-            node.node_id: self._question(node, about, arrivals.get(node.node_id, [])) for node in nodes
-        }
+        live = (one for node in self._rm.nodes.values() for one in node.containers.values()) if nodes else ()
+        durations = Durations(self._finished(app), map(container_report, live), self._rm.now_ms)
+        questions = {}
+        for node in nodes:
+            later = tuple(arrivals.get(node.node_id, ()))
+            apps = (*(one.app.id for one in node.containers.values()), *(one.application_id for one in later))
+            times = durations.of_node(dict.fromkeys(apps), node.node_id)
+            about = "" if app is None else app.id if name.startswith("app") else name
+            questions[node.node_id] = NodeQuestion(0, about, times, later)
         return self._inquiries.ask(call, questions, lambda answers: self._explained(name, answers))
 
     def _explained(self, name: str, answers: Answers) -> Explanation:
@@ -98,15 +103,6 @@ class ExplainService:
             return self._application(self._rm.application(name), answers)
         node = self._snapshot(self._rm.node(name), self._finished(), answers)
         return explanations.explain_node(node, self._rm.now_ms)
-
-    def _question(self, node: RMNode, about: str, arrivals: Sequence[Arrivals]) -> NodeQuestion:
-        """Why and when, of the containers of a node: with the running times that the RM expects of them."""
-        here = node.containers.values()
-        of = next((one.app for one in here if about in (one.app.id, one.id)), self._rm.live.get(about))
-        live = (one for node in self._rm.nodes.values() for one in node.containers.values())
-        durations = Durations(self._finished(of), map(container_report, live), self._rm.now_ms)
-        apps = dict.fromkeys((*(one.app.id for one in here), *(one.application_id for one in arrivals)))
-        return NodeQuestion(0, about, durations.of_node(apps, node.node_id), tuple(arrivals))
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
         """Ended containers that estimates learn from: the latest, and the latest of ``app``."""
