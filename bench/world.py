@@ -27,7 +27,7 @@ from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.nodemanager import events as ne
 from yarnopp_cli.nodemanager.machine import NodeManager
-from yarnopp_cli.nodemanager.reports import NodeFacts
+from yarnopp_cli.nodemanager.reports import NodeDescription
 from yarnopp_cli.records.job_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
@@ -205,7 +205,7 @@ class Node:
             physical_cores=max(1, self._size.vcores),
             wall_offset=TIMESTAMP / 1000,
             log_dir="/var/log/x",
-            facts=NodeFacts(pid=pid),
+            facts=NodeDescription(pid=pid),
         )
         return Actor(self._world, machine, self._perform, self._cluster.meters["nm"])
 

@@ -40,7 +40,7 @@ from yarnopp_cli.nodemanager.events import (
     NodeStopRequested,
 )
 from yarnopp_cli.nodemanager.machine import NodeManager
-from yarnopp_cli.nodemanager.reports import NodeFacts
+from yarnopp_cli.nodemanager.reports import NodeDescription
 from yarnopp_cli.records.client_protocol import GetNewApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     GetContainerStatusesRequest,
@@ -128,7 +128,7 @@ class World:
             physical_cores=2,
             wall_offset=wall_offset,
             log_dir="/logs",
-            facts=NodeFacts(pid=77, version="9.9", cgroups="v2", warnings=("weak",)),
+            facts=NodeDescription(pid=77, version="9.9", cgroups="v2", warnings=("weak",)),
         )
         self.commands: list[Any] = []
         self.calls = 0

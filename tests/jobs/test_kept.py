@@ -11,14 +11,14 @@ from executor.records import ContainerExitStatus, ContainerState, ExecutionType,
 from yarnopp_cli.cli.jobs.joblog import (
     HEADER,
     JobLog,
-    Line,
+    JobLogLine,
     command_of,
     containers_in,
     lines_of,
     still_to_run,
     write_afterwards,
 )
-from yarnopp_cli.cli.jobs.kept import Kept
+from yarnopp_cli.cli.jobs.kept import Outputs
 from yarnopp_cli.cli.jobs.outputs import into_files
 from yarnopp_cli.errors import UsageError
 from yarnopp_cli.masters.commands import Tasks, plan_run
@@ -61,7 +61,7 @@ def test_each_end_is_a_line_of_parallels(tmp_path: Path) -> None:
         HEADER + "2\th1:1\t1700000000.123\t     0.877\t0\t7\t137\t9\techo 'b\\tc\\nd'\n"
         "1\th1:1\t0.005\t     0.000\t0\t0\t0\t0\techo a\n"
     )
-    assert lines_of(str(path)) == {2: Line(137, 9, "echo 'b\\tc\\nd'"), 1: Line(0, 0, "echo a")}
+    assert lines_of(str(path)) == {2: JobLogLine(137, 9, "echo 'b\\tc\\nd'"), 1: JobLogLine(0, 0, "echo a")}
 
 
 def test_afterwards_the_last_end_of_each_task_is_a_line_whatever_order_its_containers_are_listed_in(
@@ -173,11 +173,11 @@ def test_a_log_of_other_commands_and_what_is_no_log_is_refused(tmp_path: Path) -
 
 
 def test_what_cannot_be_asked_for_together() -> None:
-    Kept(joblog="log", resume=True).check(detach=False, piped=False)
+    Outputs(joblog="log", resume=True).check(detach=False, piped=False)
     for kept, detach, piped in (
-        (Kept(resume=True), False, False),
-        (Kept(joblog="log"), True, False),
-        (Kept(joblog="log", resume_failed=True), False, True),
+        (Outputs(resume=True), False, False),
+        (Outputs(joblog="log"), True, False),
+        (Outputs(joblog="log", resume_failed=True), False, True),
     ):
         with pytest.raises(UsageError):
             kept.check(detach=detach, piped=piped)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from yarnopp_cli.jobs.progress import Pace, bar, elapsed_text, states_text, where_text
+from yarnopp_cli.jobs.progress import RemainingTime, bar, elapsed_text, states_text, where_text
 from yarnopp_cli.masters.tasks import Tally
 from yarnopp_cli.records.jobs import TaskState
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
@@ -51,7 +51,7 @@ def test_a_bar_has_its_width_and_a_cell_for_each_state(cells: int) -> None:
 
 
 def test_the_time_left_runs_down_until_the_next_end_and_grows_where_none_comes() -> None:
-    pace = Pace()
+    pace = RemainingTime()
     waiting = tally(RUNNING=2, QUEUED=8)
     assert pace.left(waiting, 59) is None, "nothing is known yet"
     told = tally(RUNNING=2, QUEUED=6, SUCCEEDED=2)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 
 from yarnopp_cli.report.plots import _sampled, by_node, waits_svg
-from yarnopp_cli.report.timeline import Line
+from yarnopp_cli.report.timeline import ContainerLine
 
 
 def test_lines_of_a_node_stand_together_in_their_order() -> None:
     lines = [
-        Line(str(number), f"host:{node}", "", 0, 0) for number, node in enumerate((9, 45455, 9, 45454, 45455))
+        ContainerLine(str(number), f"host:{node}", "", 0, 0)
+        for number, node in enumerate((9, 45455, 9, 45454, 45455))
     ]
     assert [(line.node, line.container) for line in by_node(lines)] == [
         ("host:9", "0"), ("host:9", "2"), ("host:45454", "3"), ("host:45455", "1"), ("host:45455", "4")

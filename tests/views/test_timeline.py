@@ -24,7 +24,7 @@ def event(t: int, kind: str, container: str = "c1", **numbers: int) -> HistoryEv
     )
 
 
-def spans(line: timeline.Line) -> list[tuple[str, int, int, str]]:
+def spans(line: timeline.ContainerLine) -> list[tuple[str, int, int, str]]:
     return [(one.state, one.begin - BASE, one.end - BASE, one.execution_type) for one in line.segments]
 
 
@@ -116,9 +116,11 @@ def test_waiting_counts_from_eligible_and_from_submission() -> None:
 
 def test_load_waits_and_figures() -> None:
     found = [
-        timeline.Line("c1", "n", O, 512, 2, [Segment(QUEUED, 0, 10, O), Segment(RUNNING, 10, 30, O)], "ok"),
-        timeline.Line("c2", "n", O, 512, 1, [Segment(RUNNING, 20, 30, O)], "failed"),
-        timeline.Line("c3", "n", O, 512, 1, [Segment(QUEUED, 0, 40, O)], "shed"),
+        timeline.ContainerLine(
+            "c1", "n", O, 512, 2, [Segment(QUEUED, 0, 10, O), Segment(RUNNING, 10, 30, O)], "ok"
+        ),
+        timeline.ContainerLine("c2", "n", O, 512, 1, [Segment(RUNNING, 20, 30, O)], "failed"),
+        timeline.ContainerLine("c3", "n", O, 512, 1, [Segment(QUEUED, 0, 40, O)], "shed"),
     ]
     assert timeline.load(found, O) == [(10, 2), (20, 3), (30, 0)]
     assert timeline.waits(found) == [10, 0], "who never ran has not waited for its start"
@@ -142,14 +144,14 @@ def test_the_page_executes_nothing_that_it_is_told() -> None:
         diagnostics=evil,
         command_line=evil,
     )
-    line = timeline.Line(evil, evil, evil, 1, 1, [Segment(RUNNING, 0, 10, O)], evil)
+    line = timeline.ContainerLine(evil, evil, evil, 1, 1, [Segment(RUNNING, 0, 10, O)], evil)
     text = page(app, (), [line], timeline.figures([line], 1), [(evil, evil, "<svg></svg>")], [evil])
     assert "<script" not in text and "\x1b" not in text
     assert text.startswith("<!DOCTYPE html>") and "http" not in text.replace("http-equiv", "")
 
 
 def test_the_page_says_each_waiting_time_since_when_and_as_what() -> None:
-    line = timeline.Line(
+    line = timeline.ContainerLine(
         "c", "n", O, 1, 1, [Segment(QUEUED, 5000, 9000, O), Segment(RUNNING, 9000, 10_000, O)],
         submitted=1000, eligible=3000,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.records.history import MapReduceReport
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import MapReduceJob
-from yarnopp_cli.web.data import KeptJob, KeptJobs
+from yarnopp_cli.web.data import JobHistories, KeptJob
 
 ID = "application_1_0001"
 
@@ -39,9 +39,9 @@ def kept(identifier: str) -> bytes:
 
 def test_a_history_is_found_under_its_name(run_dir: RunDir) -> None:
     Path(run_dir.history_dir, f"{ID}.json").write_bytes(kept(ID))
-    found = KeptJobs(run_dir).find(ID)
+    found = JobHistories(run_dir).find(ID)
     assert found is not None and found.id == "job_1_0001"
-    assert [row["id"] for row in KeptJobs(run_dir).rows()] == ["job_1_0001"]
+    assert [row["id"] for row in JobHistories(run_dir).rows()] == ["job_1_0001"]
 
 
 @pytest.mark.timeout(10)
@@ -63,5 +63,5 @@ def test_what_is_no_history_is_passed_over(run_dir: RunDir, content: bytes | str
         place.mkdir()
     else:
         place.symlink_to(place)
-    jobs = KeptJobs(run_dir)
+    jobs = JobHistories(run_dir)
     assert (jobs.find(ID), jobs.rows()) == (None, [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from yarnopp_cli.web.pacing import LONGEST_PAUSE, SHARE, Pace
+from yarnopp_cli.web.pacing import LONGEST_PAUSE, SHARE, RequestPacing
 
 pytestmark = pytest.mark.pure
 
@@ -48,7 +48,7 @@ def test_a_crowd_of_requests_leaves_the_loop_to_others() -> None:
     """Twenty callers ask without a pause; others have the rest of the time, and turns between any two of them."""
 
     async def scene(clock: Clock) -> None:
-        pace, taken, turns = Pace(), 0, 0
+        pace, taken, turns = RequestPacing(), 0, 0
 
         async def caller() -> None:
             nonlocal taken
@@ -71,7 +71,7 @@ def test_a_crowd_of_requests_leaves_the_loop_to_others() -> None:
 
 def test_what_is_waited_for_takes_nothing() -> None:
     async def scene(clock: Clock) -> None:
-        pace, never = Pace(), asyncio.Event()
+        pace, never = RequestPacing(), asyncio.Event()
 
         async def waits() -> None:
             await never.wait()
@@ -89,7 +89,7 @@ def test_what_is_waited_for_takes_nothing() -> None:
 
 def test_after_a_long_one_the_next_waits_no_longer_than_is_said() -> None:
     async def scene(clock: Clock) -> None:
-        pace = Pace()
+        pace = RequestPacing()
         await pace.run(request(clock, 0.4))
         begun = clock.seconds
         await pace.run(request(clock, 0.0))
@@ -103,7 +103,7 @@ def test_errors_and_callers_that_go_leave_the_turn_to_the_next() -> None:
         raise ValueError("no")
 
     async def scene(clock: Clock) -> None:
-        pace = Pace()
+        pace = RequestPacing()
         with pytest.raises(ValueError, match="no"):
             await pace.run(fails())
         pace.took(1.0)

@@ -63,7 +63,7 @@ class UnansweredError(ConnectionFailedError):
     """A change was sent, and no answer came: it may have taken effect."""
 
 
-class Answer(Record):
+class RestAnswer(Record):
     """A successful answer: its status, unchanged bytes, URL and content type."""
 
     status: int
@@ -129,7 +129,7 @@ class Rest:
 
     def call(
         self, method: str, path: str, *, query: _Query = (), body: Any = None, anybody: bool = False
-    ) -> Answer:
+    ) -> RestAnswer:
         """Make one call to the ResourceManager, at the first address that has an active one.
 
         ``path`` is below ``/ws/v1/cluster``. With ``anybody`` a standby may answer, too. A change is never
@@ -153,14 +153,14 @@ class Rest:
             hint="`yopp engine test` shows details; --rm names another one",
         )
 
-    def get(self, url: str, query: _Query = ()) -> Answer:
+    def get(self, url: str, query: _Query = ()) -> RestAnswer:
         """Get a URL of another daemon. Raises ConnectionFailedError, RefusedError."""
         try:
             return self._follow("GET", url, query, None, True)
         except _NotThereError as error:
             raise ConnectionFailedError(f"cannot reach {bare(url)}", because=str(error)) from None
 
-    def _follow(self, method: str, url: str, query: _Query, body: Any, anybody: bool) -> Answer:
+    def _follow(self, method: str, url: str, query: _Query, body: Any, anybody: bool) -> RestAnswer:
         """Make one request, and follow its redirections. Raises _NotThereError if nothing has been done."""
         until = time.monotonic() + self.seconds
         for _ in range(REDIRECTS + 1):
@@ -366,10 +366,10 @@ def _keeping_path(place: str, url: str) -> str:
     return urllib.parse.urlunsplit((there.scheme, there.netloc, path, "", ""))
 
 
-def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) -> Answer:
+def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) -> RestAnswer:
     """The answer of a success. Raises RefusedError, with its exit code, for a refusal."""
     if status in (200, 202):
-        return Answer(status, content, url, headers.get("content-type", ""))
+        return RestAnswer(status, content, url, headers.get("content-type", ""))
     if status == 401:
         raise _unauthorised(headers, url)
     said, named, ours = _exception_of(content, headers.get("content-type", ""))

@@ -48,7 +48,7 @@ from ..views.containers import is_live
 from . import documents
 from .asking import ask_each
 from .polling import polls
-from .rest import Answer, RefusedError, Rest, UnansweredError
+from .rest import RefusedError, Rest, RestAnswer, UnansweredError
 
 if TYPE_CHECKING:
     from .protocol import ApplicationChange
@@ -117,7 +117,7 @@ class YarnClient:
 
     # -- the cluster -------------------------------------------------------------------------------------------
 
-    def info(self, *, anybody: bool = False) -> Answer:
+    def info(self, *, anybody: bool = False) -> RestAnswer:
         """``clusterInfo``; with ``anybody`` also that of a standby ResourceManager.
 
         It is the only document that a standby answers itself instead of redirecting: another call then finds
@@ -140,7 +140,7 @@ class YarnClient:
         pairs = self._read(answer, lambda: documents.queues(found))
         return self._keep([report for report, _ in pairs], [document for _, document in pairs])
 
-    def scheduler(self) -> Answer:
+    def scheduler(self) -> RestAnswer:
         """The document of the scheduler, of whatever type."""
         return self.rest.call("GET", "/scheduler")
 
@@ -424,7 +424,7 @@ class YarnClient:
 
     def _listing(
         self,
-        answer: Answer,
+        answer: RestAnswer,
         plural: str,
         singular: str,
         read: Callable[[documents.Document], T],
@@ -438,7 +438,7 @@ class YarnClient:
         self._answers.append(_Answered(False, reports, answer.body))
         return reports
 
-    def _single(self, answer: Answer, name: str, read: Callable[[documents.Document], T]) -> T:
+    def _single(self, answer: RestAnswer, name: str, read: Callable[[documents.Document], T]) -> T:
         one = self._member(answer, name)
         reports = self._keep([self._read(answer, lambda: read(one))], [one])
         self._answers.append(_Answered(True, reports, answer.body))
@@ -449,11 +449,11 @@ class YarnClient:
             self._documents[id(report)] = report, document
         return tuple(reports)
 
-    def _member(self, answer: Answer, name: str) -> documents.Document:
+    def _member(self, answer: RestAnswer, name: str) -> documents.Document:
         found = answer.document()
         return self._read(answer, lambda: documents.member(found, name))
 
-    def _read(self, answer: Answer, read: Callable[[], T]) -> T:
+    def _read(self, answer: RestAnswer, read: Callable[[], T]) -> T:
         try:
             return read()
         except (ValueError, KeyError, TypeError) as error:

@@ -57,7 +57,7 @@ from ..nodemanager.events import (
     UpstreamLost,
 )
 from ..nodemanager.machine import NodeManager
-from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
+from ..nodemanager.reports import DEFAULT_RACK, NodeDescription
 from ..records.ids import NodeId, is_container_id
 from ..records.reports import ON_DEMAND, STAY
 from ..records.tracker_protocol import NodeAnswer, NodeQuestion
@@ -134,7 +134,7 @@ class NodeManagerDaemon:
             wall_offset=offset,
             enforce_memory_by_polling=not self._cgroups.enforces_memory,
             log_dir=self._settings.log_dirs,
-            facts=NodeFacts(
+            facts=NodeDescription(
                 os.getpid(),
                 __version__,
                 report.mode,

@@ -17,7 +17,6 @@ from ..errors import one_line
 from ..records.explanation import (
     Act,
     Explanation,
-    Group,
     Reason,
     ReasonCode,
     ReasonKind,
@@ -25,6 +24,7 @@ from ..records.explanation import (
     Suggestion,
     Unknown,
     UnknownStart,
+    WaitingGroup,
     unusable,
 )
 from ..records.reports import (
@@ -157,10 +157,10 @@ def _start_of(report: ContainerReport, here: NodeSnapshot) -> tuple[Start | None
     return start, here.answer.unknown if start is None else None
 
 
-def _group(mine: Sequence[ContainerReport], here: NodeSnapshot, reasons: Iterable[Reason]) -> Group:
+def _group(mine: Sequence[ContainerReport], here: NodeSnapshot, reasons: Iterable[Reason]) -> WaitingGroup:
     """Containers of one application that wait at one node for the same reasons."""
     first = mine[0]
-    return Group(
+    return WaitingGroup(
         here.node.node_id,
         len(mine),
         first.container_id,
@@ -205,7 +205,7 @@ def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
     """
     node, queue = here.node, here.queued
     reasons = why_takes_nothing(here)
-    groups: tuple[Group, ...] = ()
+    groups: tuple[WaitingGroup, ...] = ()
     types = Counter(one.execution_type.value for one in here.running)
     start = last = None
     if queue:

@@ -72,7 +72,7 @@ def _counted(tally: Tally) -> dict[str, int]:
     return {**ordered, "preempted": tally.noted["preempted"] - shed, SHED: shed, "lost": tally.noted["lost"]}
 
 
-class Pace:
+class RemainingTime:
     """Estimates the remaining time of a job from the tasks that have ended; called from time to time."""
 
     def __init__(self) -> None:

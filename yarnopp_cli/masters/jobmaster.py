@@ -47,10 +47,10 @@ from . import messages as m
 from .amrmclient import AMRMClient, update_request
 from .ends import PATIENCE_SECONDS, RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
-from .outcome import Outcome
+from .outcome import MasterOutcome
 from .resuming import EarlierAttempts, ended_well
 from .tasks import LIVE, Tally, Task, exit_code_of
-from .waiting import Waiting
+from .waiting import WaitingTasks
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for its containers to end before it leaves them to the RM.
@@ -97,7 +97,7 @@ class JobMaster:
         self._earlier = EarlierAttempts()
         self._tasks: list[Task] = []
         self._unfinished = 0
-        self._waiting = Waiting()
+        self._waiting = WaitingTasks()
         self._by_container: dict[str, Task] = {}
         self._seen: set[str] = set()
         self._launches = 0
@@ -111,7 +111,7 @@ class JobMaster:
         self._timeout_at: float | None = None
         self._stop_at: float | None = None
         self._halted = False
-        self._outcome = Outcome(self.tally, job.exit_rule)
+        self._outcome = MasterOutcome(self.tally, job.exit_rule)
 
     # --- the machine
 

@@ -11,7 +11,7 @@ from .ends import EndMaster
 from .tasks import Tally
 
 
-class Outcome:
+class MasterOutcome:
     """The outcome of one job. ``reason``: the cause other than its tasks that ended the job, "" if there is none;
     ``error`` is the fatal error."""
 

@@ -15,7 +15,7 @@ containers. No step of the machine therefore takes long, however large the job i
 """
 
 
-class Waiting:
+class WaitingTasks:
     """The tasks of a phase that wait until containers may be requested for them, in order. A task to be retried later
     goes to the end when its time has come. ``planned`` is the number of tasks that are not created yet."""
 

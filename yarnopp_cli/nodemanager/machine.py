@@ -57,7 +57,7 @@ from .events import (
 )
 from .link import LinkState, ResourceManagerLink
 from .orders import ResourceManagerOrders
-from .reports import NodeFacts, NodeReporter
+from .reports import NodeDescription, NodeReporter
 from .service import ContainerService
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class NodeManager:
         wall_offset: float = 0.0,
         enforce_memory_by_polling: bool = False,
         log_dir: str,
-        facts: NodeFacts | None = None,
+        facts: NodeDescription | None = None,
         proxy: AMRMProxyService | None = None,
         devices: Sequence[str] = (),
     ) -> None:
@@ -122,7 +122,7 @@ class NodeManager:
             node_id,
             address,
             log_dir,
-            facts or NodeFacts(),
+            facts or NodeDescription(),
             self._scheduler,
             self._containers,
             (lambda: proxy.applications) if proxy is not None else tuple,

@@ -23,7 +23,7 @@ USAGE_SECONDS: Final = 1.0
 """The shortest time, in seconds, between two reports of live containers' figures to the RM."""
 
 
-class NodeFacts(Record):
+class NodeDescription(Record):
     """Facts about a node for users: ``cgroups`` and ``warnings`` describe the limits of its containers."""
 
     pid: int = 0
@@ -47,7 +47,7 @@ class NodeReporter:
         node_id: str,
         address: str,
         log_dir: str,
-        facts: NodeFacts,
+        facts: NodeDescription,
         scheduler: ContainerScheduler,
         containers: NodeContainers,
         proxied: Callable[[], tuple[str, ...]] = tuple,

@@ -50,7 +50,7 @@ def why_waits(report: ContainerReport, node: NodeReport | None) -> list[Reason]:
     return [*(replace(one, where=one.where or node.node_id) for one in report.why), *unusable(node)]
 
 
-class Group(Record):
+class WaitingGroup(Record):
     """``number`` containers of one application that are queued or paused at a node for the same reasons.
 
     ``first`` is the id of the first container, ``position`` its place in a queue of ``queue_length`` (0: they are
@@ -183,7 +183,7 @@ class Explanation(Record):
     position: int = 0
     queue_length: int = 0
     queue_limit: int = -1
-    groups: tuple[Group, ...] = ()
+    groups: tuple[WaitingGroup, ...] = ()
     ungrouped: int = 0
     other_nodes: int = 0
     outstanding: int = 0

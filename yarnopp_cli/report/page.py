@@ -10,7 +10,7 @@ from ..records.times import timestamp
 from ..views.applications import counts_text, diagnostics_text, exit_code
 from ..views.html import Html, esc, join, tag
 from ..views.text import number_of, span
-from .timeline import GRANTED, PAUSED, RUNNING, Line
+from .timeline import GRANTED, PAUSED, RUNNING, ContainerLine
 
 MOST_ROWS = 5000
 OPEN_ROWS = 100
@@ -40,7 +40,7 @@ td.n,th.n{text-align:right}
 def page(
     app: ApplicationReport,
     nodes: Sequence[NodeReport],
-    found: Sequence[Line],
+    found: Sequence[ContainerLine],
     numbers: dict[str, Any],
     pictures: Sequence[tuple[str, str, str]],
     notes: Sequence[str] = (),
@@ -92,14 +92,14 @@ def _spread(waits: dict[str, int]) -> str:
     return ", ".join(span(waits[name]).replace(" ", "\u00a0") for name in ("median", "p95", "max"))
 
 
-def _end(one: Line) -> str:
+def _end(one: ContainerLine) -> str:
     """How a container ended, and its exit status; its state while it is live."""
     if not one.outcome:
         return one.segments[-1].state if one.segments else GRANTED
     return one.outcome if one.exit_status in (0, None) else f"{one.outcome} ({one.exit_status})"
 
 
-_COLUMNS: tuple[tuple[str, str, Callable[[Line], object]], ...] = (
+_COLUMNS: tuple[tuple[str, str, Callable[[ContainerLine], object]], ...] = (
     ("Container", "", lambda one: one.container),
     ("Node", "", lambda one: one.node),
     ("Type", "", lambda one: one.execution_type + (" (master)" if one.is_master else "")),
@@ -113,7 +113,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Line], object]], ...] = (
 """The columns of the table of containers: title, ``n`` for figures, and the value."""
 
 
-def _table(found: Sequence[Line]) -> Html:
+def _table(found: Sequence[ContainerLine]) -> Html:
     head = tag("tr", join(tag("th", title, class_=kind or None) for title, kind, _ in _COLUMNS))
     rows = [
         tag("tr", join(tag("td", value(one), class_=kind or None) for _, kind, value in _COLUMNS))

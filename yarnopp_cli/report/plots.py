@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import YoppError
 from ..records.ids import numbered
 from . import timeline
-from .timeline import Line
+from .timeline import ContainerLine
 
 KINDS = {
     timeline.GRANTED: ("granted", "#8a94a3", 0.25),
@@ -60,7 +60,7 @@ def available() -> Any:
     return matplotlib
 
 
-def timeline_svg(found: Sequence[Line], begin: int) -> str:
+def timeline_svg(found: Sequence[ContainerLine], begin: int) -> str:
     """A line for each container, by node and in order of grant: waiting, running by type, paused; a mark for a failed
     end."""
     shown = by_node(found[:MOST_LINES])
@@ -85,12 +85,12 @@ def timeline_svg(found: Sequence[Line], begin: int) -> str:
     return _svg(draw, height)
 
 
-def by_node(found: Sequence[Line]) -> list[Line]:
+def by_node(found: Sequence[ContainerLine]) -> list[ContainerLine]:
     """The lines of each node together, the nodes in order of their ids' lengths and letters."""
     return sorted(found, key=lambda line: (len(line.node), line.node))
 
 
-def _bars(axes: Any, shown: Sequence[Line], begin: int) -> None:
+def _bars(axes: Any, shown: Sequence[ContainerLine], begin: int) -> None:
     """All segments of one colour are one path: a thousand containers stay a small file, quickly drawn."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -113,7 +113,7 @@ def _bars(axes: Any, shown: Sequence[Line], begin: int) -> None:
     axes.autoscale_view()
 
 
-def _ends(axes: Any, shown: Sequence[Line], begin: int) -> None:
+def _ends(axes: Any, shown: Sequence[ContainerLine], begin: int) -> None:
     for outcome, (colour, marker) in ENDED_BADLY.items():
         ends = [(row, line) for row, line in enumerate(shown) if line.outcome == outcome and line.segments]
         if ends:
@@ -122,7 +122,7 @@ def _ends(axes: Any, shown: Sequence[Line], begin: int) -> None:
             axes.plot(moments, [row for row, _ in ends], label=outcome, **style)
 
 
-def _nodes(axes: Any, shown: Sequence[Line]) -> None:
+def _nodes(axes: Any, shown: Sequence[ContainerLine]) -> None:
     """Each node's name at the right of its lines, and a rule between two nodes."""
     names = [line.node for line in shown]
     firsts = [row for row, name in enumerate(names) if row == 0 or name != names[row - 1]]
@@ -143,7 +143,7 @@ def _legend(axes: Any) -> None:
     )  # fmt: skip
 
 
-def load_svg(found: Sequence[Line], begin: int, vcores: int) -> str:
+def load_svg(found: Sequence[ContainerLine], begin: int, vcores: int) -> str:
     """Vcores in use by type beside the vcores of the nodes, and below, with a separate scale, the queued vcores."""
     queued = timeline.load(found, "OPPORTUNISTIC", timeline.QUEUED)
 
@@ -186,7 +186,7 @@ def _sampled(steps: Sequence[tuple[int, int]], moments: Sequence[int]) -> list[i
     return values
 
 
-def waits_svg(found: Sequence[Line]) -> str:
+def waits_svg(found: Sequence[ContainerLine]) -> str:
     """The distribution of waiting times for each type: the share of containers started after a given time."""
 
     def draw(axes: Any) -> None:

@@ -38,7 +38,7 @@ class Segment:
 
 
 @dataclass(slots=True)
-class Line:
+class ContainerLine:
     """One container's life. ``outcome`` is ok, failed, preempted, shed, aborted, or "" while it lives.
 
     ``submitted`` is the time of its application's submission, ``eligible`` the time of its master's request; 0 if it
@@ -89,7 +89,7 @@ class _Reader:
 
     def __init__(self, event: HistoryEvent) -> None:
         numbers = event.numbers
-        self.line = Line(
+        self.line = ContainerLine(
             event.container,
             event.node,
             event.words.get("executionType", ""),
@@ -128,20 +128,20 @@ class _Reader:
             line.why = event.why if line.outcome == "aborted" else ""
             line.cpu_ms, line.peak_mb = numbers.get("cpuMs", 0), numbers.get("peakMB", 0)
 
-    def close(self, now_ms: int) -> Line:
+    def close(self, now_ms: int) -> ContainerLine:
         """End the segment that is still open at ``now_ms``."""
         if not self.line.outcome:
             self._go("", now_ms)
         return self.line
 
 
-def losses(found: Iterable[Line]) -> list[str]:
+def losses(found: Iterable[ContainerLine]) -> list[str]:
     """A line for each reason why containers were aborted, with their number."""
     reasons = Counter(one.why for one in found if one.why)
     return [f"{number} x {why}" for why, number in reasons.most_common()]
 
 
-def lines(events: Iterable[HistoryEvent], now_ms: int) -> list[Line]:
+def lines(events: Iterable[HistoryEvent], now_ms: int) -> list[ContainerLine]:
     """The lives of all containers whose grant is among the events, in order of their grant."""
     readers: dict[str, _Reader] = {}
     for event in events:
@@ -154,7 +154,7 @@ def lines(events: Iterable[HistoryEvent], now_ms: int) -> list[Line]:
     return [reader.close(now_ms) for reader in readers.values()]
 
 
-def load(found: Sequence[Line], execution_type: str, state: str = RUNNING) -> list[tuple[int, int]]:
+def load(found: Sequence[ContainerLine], execution_type: str, state: str = RUNNING) -> list[tuple[int, int]]:
     """Vcores of the containers of a type in a state over time: (epoch milliseconds, vcores from then on)."""
     steps: Counter[int] = Counter()
     for line in found:
@@ -166,14 +166,14 @@ def load(found: Sequence[Line], execution_type: str, state: str = RUNNING) -> li
     return list(zip(moments, accumulate(steps[moment] for moment in moments), strict=True))
 
 
-def waits(found: Sequence[Line], execution_type: str = "") -> list[int]:
+def waits(found: Sequence[ContainerLine], execution_type: str = "") -> list[int]:
     """How long each container that ran waited for its start since it was eligible, in milliseconds; masters are not
     counted.
     """
     return [one.waited_since(one.eligible) for one in _ran(found, execution_type)]
 
 
-def _ran(found: Sequence[Line], execution_type: str = "") -> list[Line]:
+def _ran(found: Sequence[ContainerLine], execution_type: str = "") -> list[ContainerLine]:
     return [
         one
         for one in found
@@ -193,7 +193,7 @@ def _spread(values: Sequence[int]) -> dict[str, int]:
     }
 
 
-def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
+def figures(found: Sequence[ContainerLine], vcores: int) -> dict[str, Any]:
     """The figures of a job. ``vcores`` is the total of its nodes, 0 if unknown."""
     tasks = [one for one in found if not one.is_master]
     begin = min((one.segments[0].begin for one in found if one.segments), default=0)
@@ -220,7 +220,7 @@ def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
     }
 
 
-def document(found: Sequence[Line]) -> list[dict[str, Any]]:
+def document(found: Sequence[ContainerLine]) -> list[dict[str, Any]]:
     """The lines as JSON."""
     return [
         {

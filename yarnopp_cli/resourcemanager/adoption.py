@@ -21,7 +21,7 @@ from ..records.ids import ContainerId
 from ..records.reports import GONE
 from ..records.requests import Container
 from .container_ledger import LOST, ContainerLedger
-from .context import Expected, RMContext
+from .context import RMContext, Unreported
 from .due import Due, DueKind
 from .entities import RMAppAttempt, RMContainer, RMNode
 from .lives import AttemptState
@@ -71,7 +71,9 @@ class Adoption:
         node = self._rm.nodes.get(node_id)
         if node is None and Due(DueKind.RECOVERY) in self._rm.deadlines:
             # The node has not registered with this RM process, and may have the container or its exit status.
-            self._rm.expected[container_id] = Expected(attempt, node_id, reported.priority, reported=reported)
+            self._rm.expected[container_id] = Unreported(
+                attempt, node_id, reported.priority, reported=reported
+            )
             return
         if node is None or node.state in GONE:
             attempt.completed.put(
@@ -163,7 +165,7 @@ class Adoption:
         if ContainerId.parse(status.container_id).application_attempt_id != app.attempt.record:
             self._ledger.ended_untold(app, status)
 
-    def _unexpected(self, node: RMNode, status: ContainerStatus) -> Expected | None:
+    def _unexpected(self, node: RMNode, status: ContainerStatus) -> Unreported | None:
         """The owner of a container without a record. A previous RM process granted it to a master outside the RM, or
         the DistributedScheduler of an ended attempt allocated it and did not report it."""
         app = self._rm.live.get(status.application_id)
@@ -175,10 +177,10 @@ class Adoption:
         if app.recovered and app.context.keep_containers_across_attempts and not is_am:
             attempt = app.attempt
         if attempt is app.attempt:
-            return Expected(attempt, node.node_id) if app.recovered else None
+            return Unreported(attempt, node.node_id) if app.recovered else None
         if attempt is None or status.state is ContainerState.DONE:
             return None
-        return Expected(attempt, node.node_id, is_am=is_am)
+        return Unreported(attempt, node.node_id, is_am=is_am)
 
     def ending(self, attempt: RMAppAttempt, earlier: dict[ContainerId, str]) -> tuple[str, ...]:
         """The containers of earlier attempts that have not ended.
@@ -200,7 +202,7 @@ class Adoption:
                 if is_unknown:
                     rm.unreported[node_id] = HEARTBEATS_WAITED_FOR
             if is_unknown:
-                rm.expected.setdefault(container_id, Expected(owner, node_id))
+                rm.expected.setdefault(container_id, Unreported(owner, node_id))
         live = [one.id for one in app.containers() if one.attempt is not attempt and not one.is_am]
         others = [
             name

@@ -60,7 +60,7 @@ SILENT_HEARTBEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Unreported:
     """A container that no node has reported yet: a previous RM process or a DistributedScheduler allocated it.
 
     ``reported`` is the DistributedScheduler's report, if any; the container may not have reached its node yet."""
@@ -75,7 +75,7 @@ class Expected:
 EventT = TypeVar("EventT", contravariant=True)
 
 
-class Living(Protocol[EventT]):
+class Stateful(Protocol[EventT]):
     """An entity with a transition table of ``lives``."""
 
     def move(self, event: EventT, now: float) -> None:
@@ -117,7 +117,7 @@ class Changes:
 
     def __init__(self) -> None:
         #: took a transition in this step: the store writes it down before the step's commands are performed
-        self.moved: list[Living[Any]] = []
+        self.moved: list[Stateful[Any]] = []
         #: there may be news for their masters, by id
         self.attempts: dict[str, RMAppAttempt] = {}
         #: there may be news for these nodes, by id
@@ -228,7 +228,7 @@ class RMContext:
         self.last_application = 0
         #: applications up to this number had their ids from an earlier life of this RM
         self.recovered_applications = 0
-        self.expected: dict[str, Expected] = {}
+        self.expected: dict[str, Unreported] = {}
         #: nodes of which containers of dead masters are expected, and how many more heartbeats are waited for
         self.unreported: dict[str, int] = {}
         #: nodes that somebody drained in an earlier life, and that have not come since
@@ -275,7 +275,7 @@ class RMContext:
 
     # -- changes ---------------------------------------------------------------------------------------------
 
-    def move(self, entity: Living[EventT], event: EventT) -> None:
+    def move(self, entity: Stateful[EventT], event: EventT) -> None:
         """Let an application, attempt, container or node take a transition. No other function changes a state."""
         entity.move(event, self.now)
         self.changes.moved.append(entity)

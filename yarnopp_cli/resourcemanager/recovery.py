@@ -33,7 +33,7 @@ from ..records.state import (
 from .adoption import Adoption
 from .app_manager import RMAppManager
 from .container_ledger import ContainerLedger
-from .context import Expected, RMContext
+from .context import RMContext, Unreported
 from .due import Due, DueKind
 from .entities import RMApp, RMAppAttempt
 from .hosting.masters import HostedMasters
@@ -143,10 +143,10 @@ class Recovery:
             if task.container_id:
                 app.note_task(task.container_id, task.shown_number)
             if task.state is TaskState.STARTING:
-                expected = Expected(began, task.node_id, task.priority)
+                expected = Unreported(began, task.node_id, task.priority)
                 rm.expected[task.container_id] = expected
         if life.am_container_id:
-            rm.expected[life.am_container_id] = Expected(began, life.am_node_id, is_am=True)
+            rm.expected[life.am_container_id] = Unreported(began, life.am_node_id, is_am=True)
         if stored.job is not None:
             lost = "the machine" if rm.rebooted else "the ResourceManager"
             ended = sum(one.state not in (TaskState.STARTING, TaskState.WAITING) for one in tasks)

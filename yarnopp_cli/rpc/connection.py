@@ -39,32 +39,32 @@ class Owner(Protocol):
 
     max_line_bytes: int
 
-    def opened(self, connection: Connection, pid: int) -> None:
+    def opened(self, connection: ServerConnection, pid: int) -> None:
         """Called first; ``pid`` is 0 if it is unknown."""
 
-    def admit(self, connection: Connection) -> str:
+    def admit(self, connection: ServerConnection) -> str:
         """Why there is no room for the connection, "" if there is room."""
 
     def says_refused(self, uid: int) -> None:
         """Called when a user is refused."""
 
-    def received(self, connection: Connection, line: bytes) -> None:
+    def received(self, connection: ServerConnection, line: bytes) -> None:
         """Called with each line, in order."""
 
-    def wait_turn(self, connection: Connection) -> None:
+    def wait_turn(self, connection: ServerConnection) -> None:
         """Called if lines are left for a later turn: the server then calls ``go_on``."""
 
-    def flush_later(self, connection: Connection) -> None:
+    def flush_later(self, connection: ServerConnection) -> None:
         """Called if there are answers: the server calls ``flush`` soon."""
 
-    def holds(self, connection: Connection, held: int) -> None:
+    def holds(self, connection: ServerConnection, held: int) -> None:
         """Called if another number of bytes is held for the connection."""
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: ServerConnection) -> None:
         """Called when the connection has ended."""
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """One caller: splits its input into lines, and joins the answers of one turn of the loop
     into one write."""
 

@@ -24,7 +24,7 @@ from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..records.methods import Methods
 from .codec import decode_call, encode_error, encode_response, encode_wire_error
-from .connection import SLICE_SECONDS, Connection
+from .connection import SLICE_SECONDS, ServerConnection
 from .crowd import Bounds, Crowd
 from .listening import remove_stale_socket, unlink_own
 from .tcp import ACCEPT_AT_ONCE, BACKLOG, Door, any_address, loopback_address
@@ -68,17 +68,17 @@ class RpcServer:
         self._refused: dict[int, float] = {}
         self.post = post
         self.max_line_bytes = max_line_bytes
-        self._calls: dict[int, tuple[Connection, CallId]] = {}
+        self._calls: dict[int, tuple[ServerConnection, CallId]] = {}
         self._next_call = numbers_from
         self._next_connection = numbers_from
-        self._connections: set[Connection] = set()
-        self._busy: deque[Connection] = deque()
+        self._connections: set[ServerConnection] = set()
+        self._busy: deque[ServerConnection] = deque()
         """The connections with more calls than could be handled in one turn."""
         self._client_pids: dict[int, int] = {}
         self._servers: list[asyncio.AbstractServer | Door] = []
         self._socket_paths: list[tuple[str, int]] = []
         self._closing = False
-        self._together: list[Connection] | None = None
+        self._together: list[ServerConnection] | None = None
 
     async def listen_unix(self, path: str) -> None:
         """Listen on ``path``, with mode 0600. A stale socket there is removed first.
@@ -99,7 +99,7 @@ class RpcServer:
         except OSError as error:
             listener.close()
             raise YoppError(f"cannot listen on {path}", because=reason_of(error)) from None
-        accept = partial(Connection, self)
+        accept = partial(ServerConnection, self)
         loop = asyncio.get_running_loop()
         self._servers.append(await loop.create_unix_server(accept, sock=listener, backlog=ACCEPT_AT_ONCE))
         listener.listen(BACKLOG)
@@ -113,7 +113,7 @@ class RpcServer:
         kernel does not know, are served too: use that only for methods that each require a token.
         """
         where = (loopback_address if loopback_only else any_address)(address, origin)
-        accept = partial(Connection, self, known_only=loopback_only)
+        accept = partial(ServerConnection, self, known_only=loopback_only)
         server = where.listen(accept, crowded=partial(bool, self._refused))
         self._servers.append(server)
         name = server.sockets[0].getsockname()
@@ -174,17 +174,17 @@ class RpcServer:
                 for connection in connections:
                     connection.abort()
 
-    def admit(self, connection: Connection) -> str:
+    def admit(self, connection: ServerConnection) -> str:
         """Add the connection to the crowd. Returns why there is no room for it, "" if there is room."""
         why = self._crowd.add(connection, asyncio.get_running_loop().time())
         self._look_later()
         return why
 
-    def holds(self, connection: Connection, held: int) -> None:
+    def holds(self, connection: ServerConnection, held: int) -> None:
         """Note the number of bytes that are held for the connection."""
         self._crowd.holds(connection, held)
 
-    def flush_later(self, connection: Connection) -> None:
+    def flush_later(self, connection: ServerConnection) -> None:
         """Flush its answers with those of the other connections."""
         if self._together is not None:
             self._together.append(connection)
@@ -208,7 +208,7 @@ class RpcServer:
             self._crowd.look(now)
         self._look_later()
 
-    def wait_turn(self, connection: Connection) -> None:
+    def wait_turn(self, connection: ServerConnection) -> None:
         """Handle the connection's remaining calls in a later turn of the loop."""
         self._busy.append(connection)
         if len(self._busy) == 1:
@@ -233,7 +233,7 @@ class RpcServer:
             self._refused[uid] = now
             _log.warning("refused a connection of user %d", uid)
 
-    def opened(self, connection: Connection, pid: int) -> None:
+    def opened(self, connection: ServerConnection, pid: int) -> None:
         """A connection is established: give it its number. ``pid`` is 0 if it is unknown."""
         self._connections.add(connection)
         connection.id = self._next_connection
@@ -241,7 +241,7 @@ class RpcServer:
         if pid:
             self._client_pids[connection.id] = pid
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: ServerConnection) -> None:
         """A connection has ended."""
         self._connections.discard(connection)
         self._crowd.remove(connection)
@@ -252,7 +252,7 @@ class RpcServer:
         if connection.called and not self._closing:
             self.post(ConnectionLost(connection.id))
 
-    def received(self, connection: Connection, line: bytes) -> None:
+    def received(self, connection: ServerConnection, line: bytes) -> None:
         """A caller has sent a line."""
         try:
             call_id, request = decode_call(line, self._methods)

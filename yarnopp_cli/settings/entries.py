@@ -8,7 +8,7 @@ from executor.light import Record
 from ..errors import ConfigurationError
 
 
-class Entry(Record):
+class PropertyEntry(Record):
     """One property in a file or a ``-D``.
 
     ``origin`` is "file:line", "file" if the line is not known, or "-D". ``final`` is XML's: no later file may change
@@ -28,6 +28,6 @@ class Reading:
     __slots__ = ("entries", "problems", "warnings")
 
     def __init__(self, *problems: ConfigurationError) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[PropertyEntry] = []
         self.problems: list[ConfigurationError] = list(problems)
         self.warnings: list[str] = []

@@ -33,7 +33,7 @@ from .declarations import (
     ApplicationSettings,
     declared,
 )
-from .entries import Entry
+from .entries import PropertyEntry
 from .files import chosen_files, home_of, read_file, user_of
 from .queues import ACL_ENABLE, QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
 from .rules import (
@@ -391,7 +391,7 @@ class _Layers:
     __slots__ = ("chosen", "problems", "strangers", "warnings")
 
     def __init__(self) -> None:
-        self.chosen: dict[str, Entry] = {}
+        self.chosen: dict[str, PropertyEntry] = {}
         self.strangers: dict[str, str] = {}  # Hadoop's own properties, which variables may name.
         self.problems: list[ConfigurationError] = []
         self.warnings: list[str] = []
@@ -447,7 +447,7 @@ class _Layers:
         for name, why in strays_of(texts, {name: str(one.value) for name, one in self.chosen.items()}):
             self.warnings.append(f"{self.chosen.pop(name).origin}: {name} is ignored: {why}")
 
-    def _add_stranger(self, entry: Entry, ignored: list[str]) -> None:
+    def _add_stranger(self, entry: PropertyEntry, ignored: list[str]) -> None:
         refusal = _refusal(entry.name)
         if refusal is not None and refusal.stands(entry.value):
             return
@@ -476,7 +476,7 @@ class _Layers:
             if (refusal := _refusal(name)) is None or not refusal.stands(value):
                 self.problems.append(unknown_property(name, COMMAND_LINE))
         else:
-            self.chosen[name] = Entry(name, value, COMMAND_LINE)
+            self.chosen[name] = PropertyEntry(name, value, COMMAND_LINE)
 
     def typed(self, environ: Mapping[str, str], state_dir: str) -> dict[str, Value]:
         """All values. A value that cannot be read is a problem, and its default replaces it for the following rules."""
@@ -501,7 +501,7 @@ class _Layers:
             self._leave_out_strays()
         for name, other in FALLBACKS.items():
             if name not in self.chosen and other in self.chosen:
-                self.chosen[name] = Entry(name, self.chosen[other].value, self.chosen[other].origin)
+                self.chosen[name] = PropertyEntry(name, self.chosen[other].value, self.chosen[other].origin)
         values = defaults(state_dir)
         patterned = [name for name in self.chosen if name not in PROPERTIES]
         for name in (*PROPERTIES, *patterned):
@@ -514,7 +514,7 @@ class _Layers:
                 self.problems.append(_invalid(known, entry, str(error)))
         return values
 
-    def _value_of(self, known: Property, entry: Entry, lookup: Any) -> Value:
+    def _value_of(self, known: Property, entry: PropertyEntry, lookup: Any) -> Value:
         if not isinstance(entry.value, str):
             return from_toml(known, entry.value)
         text = expand(entry.value, lookup)
@@ -522,7 +522,7 @@ class _Layers:
             text = self._one_directory(entry, text)
         return from_text(known, text)
 
-    def _one_directory(self, entry: Entry, text: str) -> str:
+    def _one_directory(self, entry: PropertyEntry, text: str) -> str:
         """Hadoop's form of a directory property: a list of paths or file: URIs, of which the first is used."""
         first, comma, _ = text.partition(",")
         if comma:
@@ -533,7 +533,7 @@ class _Layers:
         return "/" + first.removeprefix("file:").lstrip("/") if first.startswith("file:/") else first
 
 
-def _invalid(known: Property, entry: Entry, because: str) -> InvalidPropertyError:
+def _invalid(known: Property, entry: PropertyEntry, because: str) -> InvalidPropertyError:
     shown = entry.value if isinstance(entry.value, str) else None
     if isinstance(entry.value, bool | float) or (
         # str() of a very large number is slow, or refused.

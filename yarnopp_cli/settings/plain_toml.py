@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from executor.hints import Any
 
-from .entries import Entry, Reading
+from .entries import PropertyEntry, Reading
 from .suggest import printable_path
 
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -34,7 +34,7 @@ MOST_PARTS = 100
 """A key with more parts is not simple: the check of a part depends on all parts before it."""
 
 
-def _entries(text: str, shown: str) -> list[Entry]:
+def _entries(text: str, shown: str) -> list[PropertyEntry]:
     """The entries in the order of their tables' trees. Raises ValueError for a document that is not simple."""
     headers: set[str] = set()
     above: set[str] = set()
@@ -68,7 +68,7 @@ def _entries(text: str, shown: str) -> list[Entry]:
             if parts[-1] in table:
                 raise ValueError(key)
             name = ".".join([*outer, *parts])
-            table[parts[-1]] = Entry(name, _value(rest.lstrip(" \t")), f"{shown}:{number}")
+            table[parts[-1]] = PropertyEntry(name, _value(rest.lstrip(" \t")), f"{shown}:{number}")
     return list(_flat(tree))
 
 
@@ -91,8 +91,8 @@ def _table(tree: dict[str, Any], parts: list[str]) -> dict[str, Any]:
     return tree
 
 
-def _flat(tree: dict[str, Any]) -> list[Entry]:
-    found: list[Entry] = []
+def _flat(tree: dict[str, Any]) -> list[PropertyEntry]:
+    found: list[PropertyEntry] = []
     for value in tree.values():
         found += _flat(value) if type(value) is dict else [value]
     return found

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tomli
 
 from ..errors import ConfigurationError
-from .entries import Entry, Reading
+from .entries import PropertyEntry, Reading
 from .suggest import printable_path
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)\s*$")
@@ -48,7 +48,7 @@ def read_toml(text: str, path: str) -> Reading:
             )
             continue
         seen[name] = origin
-        reading.entries.append(Entry(name, value, origin))
+        reading.entries.append(PropertyEntry(name, value, origin))
     return reading
 
 

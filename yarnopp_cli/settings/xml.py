@@ -8,7 +8,7 @@ from __future__ import annotations
 from xml.parsers import expat
 
 from ..errors import ConfigurationError
-from .entries import Entry, Reading
+from .entries import PropertyEntry, Reading
 from .suggest import printable_path
 
 _FIELDS = ("name", "value", "final")
@@ -77,7 +77,7 @@ class _SiteReader:
         self._first[name] = origin
         final = self._fields.get("final", "").strip().lower() == "true"
         self.reading.entries.append(
-            Entry(name, self._fields["value"].strip(), origin, from_xml=True, final=final)
+            PropertyEntry(name, self._fields["value"].strip(), origin, from_xml=True, final=final)
         )
 
 

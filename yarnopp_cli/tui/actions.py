@@ -91,7 +91,7 @@ def refusal(action: str, report: ContainerReport) -> str:
     return ACTIONS[action].needs
 
 
-class ContainerActions(TopScreen):
+class ContainerActionScreen(TopScreen):
     """A screen with actions on containers: ``targets`` are the containers."""
 
     def targets(self) -> list[ContainerReport]:

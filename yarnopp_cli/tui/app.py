@@ -20,7 +20,7 @@ from .base import TopApp, TopScreen
 from .commands import TopCommands
 from .container import DetailScreen, LogScreen
 from .dialogs import TextDialog, beside
-from .driver import Driver
+from .driver import TerminalDriver
 from .logview import LogView
 from .screens import SCREENS
 from .source import Source
@@ -72,7 +72,7 @@ class YoppTop(TopApp):
         self, source: Source, *, readonly: bool = False, interval: float = 1.0, theme: str = ""
     ) -> None:
         super().__init__(source, readonly=readonly, interval=interval)
-        self.driver_class = Driver
+        self.driver_class = TerminalDriver
         self._own_loop: asyncio.AbstractEventLoop | None = None
         if theme:
             self.theme = theme

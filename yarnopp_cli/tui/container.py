@@ -27,7 +27,7 @@ from ..views.containers import NodeFacts, exit_text, fields, is_live, shown_stat
 from ..views.text import harmless, megabytes, others_named, repeats, shorten, span
 from ..views.top.sampling import sparkline
 from ..views.top.tables import container_state, measured, quota_cores, story
-from .actions import EXPLAIN, STEER, STEER_UNSEEN, ContainerActions
+from .actions import EXPLAIN, STEER, STEER_UNSEEN, ContainerActionScreen
 from .base import ALWAYS, TypingScreen, typing
 from .lines import TitleLine
 from .logview import LogView
@@ -38,7 +38,7 @@ TAIL_BYTES = 1 << 18
 """A container's screen reads only this much of the end of its output."""
 
 
-class TrackedContainer(ContainerActions):
+class TrackedContainer(ContainerActionScreen):
     """A screen about one container with one stream of its output; ``report`` is its latest report."""
 
     def __init__(self, report: ContainerReport, stream: str = STREAMS[0]) -> None:

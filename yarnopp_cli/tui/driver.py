@@ -13,7 +13,7 @@ from functools import partial
 from textual.drivers import linux_driver
 
 
-class Driver(linux_driver.LinuxDriver):
+class TerminalDriver(linux_driver.LinuxDriver):
     """Textual's driver. A byte that is not UTF-8 is read as U+FFFD, so that a paste stays one event. A sequence at
     which the parser fails (``ESC [ 9999999999 u``) is dropped, with the other input of the same read.
     """

@@ -20,7 +20,7 @@ from ..views.columns import Cell, TopColumn
 from ..views.events import subject
 from ..views.explain.consequences import drain, kill_applications
 from ..views.top import lines, tables
-from .actions import ACTIONS, EXPLAIN, STEER, ContainerActions, perform_all
+from .actions import ACTIONS, EXPLAIN, STEER, ContainerActionScreen, perform_all
 from .base import ALWAYS, TypingScreen, failure, typing
 from .container import DetailScreen, LogScreen
 from .dialogs import Choose
@@ -258,7 +258,7 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
             self.refuse("kill", "it has ended")
 
 
-class _ContainerTable(TableScreen, ContainerActions, inherit_bindings=False):
+class _ContainerTable(TableScreen, ContainerActionScreen, inherit_bindings=False):
     """Containers as rows: actions apply to the marked ones, or the one under the cursor."""
 
     def targets(self) -> list[ContainerReport]:

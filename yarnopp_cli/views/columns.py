@@ -38,7 +38,7 @@ class Cell(Record):
     tone: str = PLAIN
 
 
-class Kind(Record):
+class ColumnKind(Record):
     """The display of values of one kind: ``text`` in tables, tsv and pages, ``cell`` in ``yopp top``."""
 
     text: Callable[[Any], str]
@@ -60,22 +60,22 @@ def or_dash(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-WORD = Kind(_plain, lambda value: Cell(_plain(value)))
-ID = Kind(_plain, lambda value: Cell(value, STRONG))
-STATE = Kind(_plain, state_cell)
-NUMBER = Kind(_plain, lambda value: Cell(_plain(value)), numeric=True)
-COUNT = Kind(_plain, lambda value: Cell(str(value), PLAIN if value else DIM), numeric=True)
-MEGABYTES = Kind(megabytes, lambda value: Cell(short_megabytes(value)), numeric=True)
-PERCENT = Kind(
+WORD = ColumnKind(_plain, lambda value: Cell(_plain(value)))
+ID = ColumnKind(_plain, lambda value: Cell(value, STRONG))
+STATE = ColumnKind(_plain, state_cell)
+NUMBER = ColumnKind(_plain, lambda value: Cell(_plain(value)), numeric=True)
+COUNT = ColumnKind(_plain, lambda value: Cell(str(value), PLAIN if value else DIM), numeric=True)
+MEGABYTES = ColumnKind(megabytes, lambda value: Cell(short_megabytes(value)), numeric=True)
+PERCENT = ColumnKind(
     lambda value: f"{value:.0f}",
     lambda value: Cell(f"{value:.0f}", WARN if value >= HOT else PLAIN),
     numeric=True,
 )
-TENTHS = Kind(lambda value: f"{value:.1f}%", lambda value: Cell(f"{value:.1f}%"), numeric=True)
+TENTHS = ColumnKind(lambda value: f"{value:.1f}%", lambda value: Cell(f"{value:.1f}%"), numeric=True)
 """Percent, to the tenth."""
-SPAN = Kind(span, lambda value: Cell(short_span(value)), numeric=True)
+SPAN = ColumnKind(span, lambda value: Cell(short_span(value)), numeric=True)
 """Milliseconds."""
-TIME = Kind(timestamp, lambda value: Cell(timestamp(value)))
+TIME = ColumnKind(timestamp, lambda value: Cell(timestamp(value)))
 """Epoch milliseconds."""
 
 
@@ -109,7 +109,7 @@ class Column(Record, Generic[T]):
     value: Callable[[T], Any]
     shown: Callable[[T], str] | None = None
     short: Callable[[T], str] | None = None
-    kind: Kind = WORD
+    kind: ColumnKind = WORD
     flexible: bool = False
     wide: bool = False
     spare: int = 0

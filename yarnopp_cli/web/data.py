@@ -37,7 +37,7 @@ from ..records.scheduler_protocol import GetSchedulerFiguresRequest
 from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live
 from ..views.rest.mapreduce import JobView, with_usage
-from ..views.rest.metrics import Figures, of_cluster, of_node
+from ..views.rest.metrics import MetricFigures, of_cluster, of_node
 from .calls import LocalCalls, Reader, call_daemon
 from .http import bad_request, not_found
 
@@ -71,7 +71,7 @@ class KeptJob:
     map_reduce: MapReduceReport | None = None
 
 
-class KeptJobs:
+class JobHistories:
     """The kept histories of MapReduce jobs. Reads files: call it in a thread. A file's summary is cached
     until the file changes.
     """
@@ -133,7 +133,7 @@ class ClusterData:
         self.call = calls
         self.run_dir = run_dir
         self._busy = Busy()
-        self.kept_jobs = KeptJobs(run_dir)
+        self.kept_jobs = JobHistories(run_dir)
 
     def info(self) -> ClusterInfo:
         """A summary of the cluster."""
@@ -237,7 +237,7 @@ class ClusterData:
             counted.assigned_per_second,
         )
 
-    async def figures(self) -> Figures:
+    async def figures(self) -> MetricFigures:
         """The figures of ``/metrics`` and ``/jmx``."""
         return of_cluster(
             self.info(),
@@ -326,7 +326,7 @@ class NodeData:
             raise
         return report.log_directory
 
-    async def figures(self) -> Figures:
+    async def figures(self) -> MetricFigures:
         """The figures of ``/metrics`` and ``/jmx``."""
         counted = await self._call(nm.GetNodeFiguresRequest())
         process = process_figures(os.getpid())

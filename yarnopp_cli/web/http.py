@@ -34,7 +34,7 @@ from ..views.rest.xml import to_xml
 from ..views.text import json_line
 from .browsers import LISTENER, host_name, is_of_a_browser, linked
 from .listening import WebListener
-from .pacing import Pace
+from .pacing import RequestPacing
 from .routes import Document, Handler, Route
 
 BODY_BYTES: Final = 4 * 1024 * 1024
@@ -124,7 +124,7 @@ class ConnectionLimit:
 
 
 _LIMIT = web.AppKey("connection_limit", ConnectionLimit)
-_PACE = web.AppKey("pace", Pace)
+_PACE = web.AppKey("pace", RequestPacing)
 
 
 class HttpError(YoppError):
@@ -296,7 +296,7 @@ async def start(bound: list[socket.socket], listener: WebListener, routes: list[
     app = web.Application(middlewares=[_answer], client_max_size=BODY_BYTES)
     names = ("localhost", listener.host, socket.gethostname(), socket.getfqdn())
     app[LISTENER], app[_NAMES] = listener, frozenset(name.lower() for name in names if name)
-    app[_LIMIT], app[_PACE] = ConnectionLimit(), Pace()
+    app[_LIMIT], app[_PACE] = ConnectionLimit(), RequestPacing()
     for method, path, handler in routes:
         known = cast(Callable[[web.Request], Awaitable[web.StreamResponse]], handler)
         app.router.add_get(path, known) if method == "GET" else app.router.add_route(method, path, known)

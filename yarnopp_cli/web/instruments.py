@@ -19,7 +19,7 @@ from ..settings.declarations import PROPERTIES
 from ..settings.loading import Configuration
 from ..settings.values import to_text
 from ..views.html import link, table
-from ..views.rest.metrics import Figures, prometheus, query_beans
+from ..views.rest.metrics import MetricFigures, prometheus, query_beans
 from ..views.rest.xml import to_xml
 from . import logs
 from .http import bad_request, not_found, require_owner, respond
@@ -38,7 +38,7 @@ class Instruments:
         configuration: Configuration,
         run_dir: RunDir,
         navigation: Links,
-        gather: Callable[[], Awaitable[Figures]],
+        gather: Callable[[], Awaitable[MetricFigures]],
     ) -> None:
         self._configuration = configuration
         self._run_dir = run_dir

@@ -28,7 +28,7 @@ PARAMETERS = {"start": WHOLE, "size": {"type": "integer"}}
 """The parameters that select the bytes of a file, as ``span`` reads them."""
 
 
-class LogFile(NamedTuple):
+class ListedLogFile(NamedTuple):
     """A file's name, its size in bytes, and the time of its last change (epoch milliseconds)."""
 
     name: str
@@ -36,7 +36,7 @@ class LogFile(NamedTuple):
     changed_ms: int
 
 
-def files_of(directory: str, most: int = MOST_FILES) -> tuple[list[LogFile], bool]:
+def files_of(directory: str, most: int = MOST_FILES) -> tuple[list[ListedLogFile], bool]:
     """The regular files in a container's log directory, by name, and whether there are more: a container can make any
     number of entries, of which the first ``most`` are examined, and stderr and stdout. Blocks."""
     found = []
@@ -49,7 +49,7 @@ def files_of(directory: str, most: int = MOST_FILES) -> tuple[list[LogFile], boo
         with contextlib.suppress(OSError):
             facts = os.lstat(os.path.join(directory, name))
             if stat.S_ISREG(facts.st_mode):
-                found.append(LogFile(name, facts.st_size, facts.st_mtime_ns // 1_000_000))
+                found.append(ListedLogFile(name, facts.st_size, facts.st_mtime_ns // 1_000_000))
     # stderr before stdout, as on YARN's page.
     return sorted(found, key=lambda one: one.name), len(names) > most
 

@@ -19,7 +19,7 @@ LONGEST_PAUSE: Final = 0.1
 """The longest time, in seconds, that a request waits for earlier ones."""
 
 
-class Pace:
+class RequestPacing:
     """Begins one request after the other, paced by the time that they take (``now``: the loop's clock)."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Pace:
 class _Timed(Generic[T]):
     """A coroutine whose steps are timed."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], pace: Pace) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], pace: RequestPacing) -> None:
         self._steps = coroutine.__await__()
         self._pace = pace
 

@@ -20,7 +20,7 @@ from yarnopp_cli.masters.ends import PATIENCE_SECONDS, retrying
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.masters.resuming import stored_task
 from yarnopp_cli.masters.tasks import Task
-from yarnopp_cli.masters.waiting import Waiting
+from yarnopp_cli.masters.waiting import WaitingTasks
 from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
@@ -758,7 +758,7 @@ def test_a_turn_costs_the_same_however_many_tasks_wait_for_their_turn() -> None:
 
 
 def test_one_that_is_tried_again_later_comes_after_those_that_are_due() -> None:
-    waiting = Waiting()
+    waiting = WaitingTasks()
     first, second, third = Task.all_of(0, job(3).phases[0])
     waiting.add_later(first, 5.0)
     waiting.add((second, third))

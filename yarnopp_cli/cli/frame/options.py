@@ -43,7 +43,7 @@ class BadValueError(Exception):
     """A word is not a valid value of its option; the message is for the command line's error."""
 
 
-class Declared(Record):
+class OptionDeclaration(Record):
     """The declaration of an option, or of an argument, which has no ``spellings``. ``settings`` are settings of typer:
     min, max, count, parser, envvar, hidden, show_default."""
 
@@ -56,12 +56,12 @@ class Declared(Record):
 def option(spelled: str, help: str, **settings: Any) -> Any:
     """An option, spelled as in the help: ``-n, --num-containers N``."""
     names, _, metavar = spelled.replace(", -", ",-").partition(" ")
-    return Declared(tuple(names.split(",")), metavar or None, help, settings)
+    return OptionDeclaration(tuple(names.split(",")), metavar or None, help, settings)
 
 
 def argument(metavar: str, help: str, **settings: Any) -> Any:
     """An argument, named as in the help: ``ID...``."""
-    return Declared((), metavar, help, settings)
+    return OptionDeclaration((), metavar, help, settings)
 
 
 Format = enum.StrEnum("Format", "table wide json jsonl tsv name")

@@ -18,7 +18,7 @@ from types import NoneType, UnionType
 from executor.hints import Any
 from executor.light import MISSING, Record, defaults_of
 
-from .options import LARGEST, BadValueError, Declared, Options
+from .options import LARGEST, BadValueError, OptionDeclaration, Options
 
 
 class Parameter(Record):
@@ -27,7 +27,7 @@ class Parameter(Record):
     marks of its type."""
 
     name: str
-    declared: Declared
+    declared: OptionDeclaration
     annotated: Any
     default: Any = MISSING
     marks: tuple[Any, ...] = ()

@@ -94,7 +94,7 @@ class Context(Record):
         return LocalClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
 
 
-class Choice(Record):
+class ListChoice(Record):
     """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit keeps the last rows of an
     unsorted list."""
 
@@ -115,7 +115,7 @@ class Session(Record, frozen=False):
     place: Context | None
     yes: bool = False
     timeout: float | None = None
-    picked: Choice | None = None
+    picked: ListChoice | None = None
     states: tuple[str, ...] = ()
     """The words of ``--state``, each a state of the noun."""
     watch: float | None = None
@@ -225,7 +225,7 @@ class Session(Record, frozen=False):
     # -- lists and details -------------------------------------------------------------------------------------
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> ListChoice:
         """The choice of ``--sort``, ``--columns`` and ``--limit``, for a command that was declared with ``lists=``."""
         assert self.picked is not None, "the command is declared without lists="
         return self.picked
@@ -386,7 +386,7 @@ def chosen(
     sort: str | None = None,
     limit: int | None = None,
     newest: bool = False,
-) -> Choice:
+) -> ListChoice:
     """The choice of a command line, checked before any call. Raises UsageError for columns that do not exist, and for
     ``--columns`` with a form without columns."""
     from ...views.columns import choose, find
@@ -409,10 +409,10 @@ def chosen(
             because="--columns and --sort take the names of columns",
             hint="choose from " + ", ".join(one.key for one in among),
         ) from None
-    return Choice(columns, sort, limit, newest)
+    return ListChoice(columns, sort, limit, newest)
 
 
-def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool = False) -> str:
+def empty_text(things: str, choice: ListChoice, *, narrowed: bool, live_only: bool = False) -> str:
     """The text for an empty list, which distinguishes filters and the limit from an empty cluster."""
     if choice.limit == 0:
         return f"no {things} shown: --limit is 0"

@@ -35,7 +35,7 @@ BAR_CELLS = 24
 _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
 
 
-class Shown(Record):
+class Display(Record):
     """The display of a job. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary``
     always prints the execution types; ``log`` gets each task that has ended; ``elsewhere``: the output is not in the
     logs; ``in_order``: the output of each task is printed as a whole, in the order of the tasks.
@@ -58,7 +58,7 @@ class JobConsole:
         job: JobSpec,
         tally: Tally,
         response: SubmitApplicationResponse,
-        shown: Shown,
+        shown: Display,
         submitted_at: float,
     ) -> None:
         self._printer = printer
@@ -74,7 +74,7 @@ class JobConsole:
         self._shown = ""
         self._drawn_at = 0.0
         self._is_drawn = False
-        self._pace = progress.Pace()
+        self._pace = progress.RemainingTime()
         self._log = shown.log
         self._unlogged = ""
         self.tasks: dict[tuple[int, int], TaskReport] = {}
@@ -244,7 +244,7 @@ class JobConsole:
                 exit_code=end.exit_code or EXIT_FAILURE,
             )
 
-    def say_end(self, end: EndMaster, shown: Shown) -> None:
+    def say_end(self, end: EndMaster, shown: Display) -> None:
         """Print the result of the job."""
         self.say_first_line()
         if (self._terse or self._printer.quiet) and end.final_status is FinalApplicationStatus.SUCCEEDED:

@@ -96,7 +96,7 @@ Follow = Annotated[bool, option("-f, --follow", "Show the containers' output her
 Debug = Annotated[bool, option("--debug", "The same as -v.")]
 
 
-class Program(Options):
+class ShellProgram(Options):
     """The containers' command: one of a command, a command line and a script."""
 
     argv: Annotated[list[str] | None, argument("[-- COMMAND ARG...]", "A command, run without a shell.")] = (
@@ -126,7 +126,7 @@ class Program(Options):
             find_command(self.argv[0], {**os.environ, **environment}, os.getcwd())
 
 
-class Containers(Options):
+class ShellContainers(Options):
     """The number, size and type of the containers."""
 
     count: Count = 1
@@ -205,7 +205,7 @@ class Retries(Options):
         )
 
 
-class Application(Options):
+class ShellApplication(Options):
     """The application and its master."""
 
     appname: Annotated[str, option("--appname, --name NAME", "The application's name.")] = "DistributedShell"
@@ -292,10 +292,10 @@ def _without_meaning(name: str) -> Parameter:
 
 def dshell(
     session: Session,
-    program: Program,
-    containers: Containers,
+    program: ShellProgram,
+    containers: ShellContainers,
     retries: Retries,
-    application: Application,
+    application: ShellApplication,
     follow: Follow = False,
     detach: Detach = False,
     debug: Debug = False,
@@ -307,8 +307,8 @@ def dshell(
     YARN_SHELL_ID is each container's number, in order of allocation. Output goes to log files (`yopp logs`); with
     --follow it is shown here, too. Hadoop's own spellings work too: -shell_command, -num_containers, -container_type.
     """
-    from .console import Shown
-    from .running import Outcome, client_of, start
+    from .console import Display
+    from .running import JobOutcome, client_of, start
 
     printer = session.printer
     printer.verbose += debug
@@ -340,9 +340,11 @@ def dshell(
     client = client_of(session, planned.timeout_ms)
     job = shell.under(planned, client.settings)
     submission = application.context(job.name, master or client.settings.am_resource, words)
-    shown = Shown(stream=follow and not (printer.ids_only or printer.is_json), prefixed=containers.count > 1)
+    shown = Display(
+        stream=follow and not (printer.ids_only or printer.is_json), prefixed=containers.count > 1
+    )
 
-    def ended(outcome: Outcome) -> dict[str, Any]:
+    def ended(outcome: JobOutcome) -> dict[str, Any]:
         if not (follow or printer.is_json or printer.ids_only):
             told = outcome.response
             printer.note(f"output: {told.log_directory}/ (`yopp logs {told.application_id}` shows it)")

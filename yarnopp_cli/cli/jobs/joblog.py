@@ -39,7 +39,7 @@ _SIGNALS = range(129, 129 + 64)
 """Exit codes that a shell gives for signals."""
 
 
-class Line(Record):
+class JobLogLine(Record):
     """The last line of a task in a job log."""
 
     exit_code: int
@@ -58,7 +58,7 @@ def command_of(tasks: Tasks, number: int) -> str:
     return shlex.join(words).translate(_SAFE)
 
 
-def lines_of(path: str) -> dict[int, Line]:
+def lines_of(path: str) -> dict[int, JobLogLine]:
     """The tasks in a job log; empty if there is no file. An incomplete line is ignored. Raises UsageError."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
@@ -76,11 +76,11 @@ def lines_of(path: str) -> dict[int, Line]:
         raise _unusable(path, error) from None
 
 
-def _line(path: str, at: int, line: str) -> tuple[int, Line]:
+def _line(path: str, at: int, line: str) -> tuple[int, JobLogLine]:
     fields = line.rstrip("\n").split("\t", 8)
     try:
         number, exit_code, signal = int(fields[0]), int(fields[6]), int(fields[7])
-        return number, Line(exit_code, signal, fields[8])
+        return number, JobLogLine(exit_code, signal, fields[8])
     except (ValueError, IndexError):
         raise _no_log(path, f"line {at} does not have the fields of a job log") from None
 

@@ -24,7 +24,7 @@ KeepOrder = Annotated[
 ]
 
 
-class Kept(Options):
+class Outputs(Options):
     """The destinations of the tasks' output and of the record of their ends."""
 
     results: Annotated[

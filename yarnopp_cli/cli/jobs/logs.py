@@ -321,7 +321,7 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
+class OutputFile:
     """One file of one container; ``written_ms`` in epoch milliseconds."""
 
     container: str
@@ -331,7 +331,7 @@ class LogFile:
     written_ms: int
 
 
-COLUMNS: tuple[Column[LogFile], ...] = (
+COLUMNS: tuple[Column[OutputFile], ...] = (
     Column("container", "CONTAINER", lambda one: one.container),
     Column("file", "LOG FILE", lambda one: one.name),
     Column("size", "SIZE", lambda one: one.size, kind=NUMBER),
@@ -340,7 +340,7 @@ COLUMNS: tuple[Column[LogFile], ...] = (
 )
 
 
-def files_of(target: Target, names: tuple[str, ...]) -> list[LogFile]:
+def files_of(target: Target, names: tuple[str, ...]) -> list[OutputFile]:
     """The existing log files, by container."""
     directories, _ = target.look()
     found = []
@@ -348,11 +348,13 @@ def files_of(target: Target, names: tuple[str, ...]) -> list[LogFile]:
         for name in names:
             path = os.path.join(directory, name)
             if (status := plain_status(path)) is not None:
-                found.append(LogFile(container, name, path, status.st_size, status.st_mtime_ns // 1_000_000))
+                found.append(
+                    OutputFile(container, name, path, status.st_size, status.st_mtime_ns // 1_000_000)
+                )
     return found
 
 
-def document(one: LogFile) -> dict[str, Any]:
+def document(one: OutputFile) -> dict[str, Any]:
     """YARN's ContainerLogFileInfo, with the container."""
     return {
         "container": one.container,

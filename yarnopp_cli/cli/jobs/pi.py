@@ -58,7 +58,7 @@ Percent = Annotated[
 Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job continues in the cluster.")]
 
 
-class Job(Options):
+class PiOptions(Options):
     """The options of the job."""
 
     percent: Percent = None
@@ -84,7 +84,7 @@ def pi(
     session: Session,
     maps: Maps,
     samples: Samples,
-    job: Job,
+    job: PiOptions,
 ) -> int:
     """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
 
@@ -163,7 +163,7 @@ def _with_files(
 def _planned(
     configuration: Configuration,
     configured: ApplicationSettings,
-    wanted: Job,
+    wanted: PiOptions,
     others: Others,
     maps: int,
     samples: int,
@@ -201,12 +201,12 @@ def _started(
 ) -> int:
     """Run the job with its files in ``directory``. Returns its exit code."""
     from ...jobs.pifiles import read_result
-    from .console import Shown
-    from .running import Outcome, start
+    from .console import Display
+    from .running import JobOutcome, start
 
     began = time.time()
 
-    def ended(outcome: Outcome) -> dict[str, Any]:
+    def ended(outcome: JobOutcome) -> dict[str, Any]:
         seconds = time.time() - began
         counted = read_result(directory) if outcome.succeeded else None
         say(masters_pi.last_lines(outcome.response.application_id, seconds, counted))
@@ -217,7 +217,7 @@ def _started(
         return {"pi": told}
 
     say("Starting Job")
-    return start(session, client, job, submission, Shown(show_summary=True), detach=detach, ended=ended)
+    return start(session, client, job, submission, Display(show_summary=True), detach=detach, ended=ended)
 
 
 def _properties(

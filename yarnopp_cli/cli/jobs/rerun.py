@@ -55,7 +55,7 @@ def rerun(
     The ResourceManager stores the tasks of recent jobs, but not of jobs whose master ran in a client, as for
     foreground jobs with distributed allocation. A `pi` job is run again as a whole.
     """
-    from .console import Shown
+    from .console import Display
     from .running import client_of, start
 
     if failed and task is not None:
@@ -83,7 +83,7 @@ def rerun(
         return 0
     again = _with_tasks(found.job, phase, chosen)
     printer = session.printer
-    shown = Shown(
+    shown = Display(
         stream=not (printer.ids_only or printer.is_json),
         prefixed=found.job.size > 1 and not no_prefix,
         elsewhere=bool(submission.results),

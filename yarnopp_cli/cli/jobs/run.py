@@ -36,7 +36,7 @@ from ..frame.options import (
 )
 from ..frame.session import Session
 from .common import Count, Detach, Gpus, Resources, both_types, check_size, others_of, tags
-from .kept import KeepOrder, Kept, NoPrefix
+from .kept import KeepOrder, NoPrefix, Outputs
 from .variables import assignments, past_shells, surroundings, surroundings_of, with_values
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .on_yarn import YarnJobs
 
 
-class Program(Options):
+class RunProgram(Options):
     """The containers' command and directory."""
 
     command: Annotated[
@@ -162,7 +162,7 @@ class Program(Options):
                 printer.warn(f"the standard input was not read: {error.hint}")
 
 
-class Containers(Options):
+class RunContainers(Options):
     """The number, size and type of the containers."""
 
     count: Count = 1
@@ -249,7 +249,7 @@ class Containers(Options):
         )
 
 
-class Application(Options):
+class RunApplication(Options):
     """The options of the job."""
 
     name: Annotated[str, option("--name NAME", "The application's name.")] = ""
@@ -369,10 +369,10 @@ class Application(Options):
 )
 def run(
     session: Session,
-    program: Program,
-    containers: Containers,
-    application: Application,
-    kept: Kept,
+    program: RunProgram,
+    containers: RunContainers,
+    application: RunApplication,
+    kept: Outputs,
     detach: Detach = False,
     no_prefix: NoPrefix = False,
     keep_order: KeepOrder = False,
@@ -392,7 +392,7 @@ def run(
     all combinations; :::+ is paired with the source before it; :::: names a file of values, or alone a file of
     commands, as --from does. Nothing runs if a task has no program, or more arguments than Linux accepts.
     """
-    from .console import Shown
+    from .console import Display
     from .running import client_of, start
 
     containers.check()
@@ -434,7 +434,7 @@ def run(
         client = client_of(session, 0 if application.begins_later else application.timeout_ms)
         given = kept.written(given, directory)
         planned = _planned(session, client, given, containers, application, environment, directory)
-        shown = Shown(
+        shown = Display(
             stream=not (session.printer.ids_only or session.printer.is_json),
             prefixed=planned.size > 1 and not no_prefix,
             elsewhere=kept.results is not None,
@@ -470,8 +470,8 @@ def _planned(
     session: Session,
     client: "JobClient | YarnJobs",
     tasks: Tasks,
-    containers: Containers,
-    application: Application,
+    containers: RunContainers,
+    application: RunApplication,
     environment: Mapping[str, str],
     directory: str | None,
 ) -> JobSpec:

@@ -38,7 +38,7 @@ from ...rpc.blocking import Connection
 from ...settings.declarations import ResourceManagerSettings
 from ..frame.output import Printer
 from ..frame.session import Session
-from .console import JobConsole, Shown
+from .console import Display, JobConsole
 
 if TYPE_CHECKING:
     from ...jobs.loop import MasterLoop
@@ -53,7 +53,7 @@ KILL_SECONDS = 2.0
 MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
 
 
-class Outcome(Record):
+class JobOutcome(Record):
     """The result of a foreground job. ``report`` is the RM's last report, None if the RM cannot be reached."""
 
     end: EndMaster
@@ -88,12 +88,12 @@ def start(
     client: JobClient | YarnJobs,
     job: JobSpec,
     submission: ApplicationSubmissionContext,
-    shown: Shown,
+    shown: Display,
     *,
     detach: bool,
     debug: bool = False,
     submitted: Callable[[str], None] = lambda application_id: None,
-    ended: Callable[[Outcome], dict[str, Any]] = lambda outcome: {},
+    ended: Callable[[JobOutcome], dict[str, Any]] = lambda outcome: {},
 ) -> int:
     """Submit a job and follow it; only submit it with ``detach``; do neither with --dry-run. Returns the exit code.
 
@@ -206,9 +206,9 @@ def run_foreground(
     job: JobSpec,
     printer: Printer,
     submission: ApplicationSubmissionContext,
-    shown: Shown,
+    shown: Display,
     submitted: Callable[[str], None],
-) -> Outcome:
+) -> JobOutcome:
     """Submit the job and run it to its end: follow its master in the RM, or run the master here if the RM hosts none.
     Raises YoppError.
 
@@ -254,7 +254,7 @@ def run_foreground(
     if end.exit_code != EXIT_READER_GONE:
         console.say_end(end, shown)
         console.check_output(end)
-    return Outcome(end, response, report, console.tasks)
+    return JobOutcome(end, response, report, console.tasks)
 
 
 def _may_be_hosted(client: JobClient) -> bool:
@@ -435,7 +435,7 @@ def _report_once_begun(client: JobClient, application_id: str) -> ApplicationRep
     return polled(lambda _: client.report(application_id), begun, BEGIN_SECONDS)
 
 
-def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+def final_document(outcome: JobOutcome, extra: dict[str, Any] | None = None) -> dict[str, Any]:
     """The document of ``--json`` at the end of a job: YARN's AppInfo, with the end of each task under ``yopp``."""
     app = _app_document(outcome.response.application_id, outcome.report)
     ours = app.setdefault("yopp", {})

@@ -16,7 +16,7 @@ from executor.regular import write_whole
 from ...errors import EXIT_NO_SUCH, ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
 from ...settings.declarations import PROPERTIES, declared
 from ...settings.editing import with_values
-from ...settings.entries import Entry
+from ...settings.entries import PropertyEntry
 from ...settings.files import candidate_sites, chosen_files, named_files, read_file
 from ...settings.loading import Configuration, default_value, examine, load, unknown_property
 from ...settings.refused import REFUSED
@@ -185,7 +185,7 @@ def _document(one: _Judged) -> dict[str, Any]:
 def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_Judged]:
     """Every property of the files, in order. Raises ConfigurationError if a property is unreadable or wrong."""
     paths = chosen_files(files, os.environ)
-    entries: list[Entry] = []
+    entries: list[PropertyEntry] = []
     for path in paths:
         reading = read_file(path)
         if reading.problems:
@@ -208,7 +208,7 @@ def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_J
     return [_judge(entry, findings.configuration) for entry in entries]
 
 
-def _judge(entry: Entry, configuration: Configuration) -> _Judged:
+def _judge(entry: PropertyEntry, configuration: Configuration) -> _Judged:
     known = declared(entry.name)
     text = str(entry.value)
 

@@ -81,7 +81,7 @@ def report(
 
 
 def _page(
-    history: ApplicationHistory, found: list[timeline.Line], numbers: dict[str, object], vcores: int
+    history: ApplicationHistory, found: list[timeline.ContainerLine], numbers: dict[str, object], vcores: int
 ) -> str:
     from ...report import plots
     from ...report.page import page
@@ -112,7 +112,7 @@ def _page(
     return page(history.application, history.nodes, found, dict(numbers), pictures, notes)
 
 
-def _unstarted(found: list[timeline.Line]) -> str:
+def _unstarted(found: list[timeline.ContainerLine]) -> str:
     number = sum(1 for one in found if not one.has_run)
     return f" {number} never ran." if number else ""
 

@@ -40,7 +40,7 @@ from ..entities import RMApp
 from ..services.client_rm_service import ClientRMService
 from .calls import HostedCalls
 from .checking import check_job
-from .news import Audience
+from .news import JobWatchers
 from .past import MOST_PAST_JOBS, MOST_PAST_TASKS, PastJobs, as_submitted, rows_of, said_of
 
 KEPT_SECONDS = 60.0
@@ -63,14 +63,14 @@ class HostedJob:
     client_connection: int | None
     began_at: InitVar[float]
     cell: Cell[m.Event, m.Command] = field(init=False)
-    audience: Audience = field(init=False)
+    audience: JobWatchers = field(init=False)
     events: deque[m.Event] = field(default_factory=deque)
     busy: bool = False
     end: job_protocol.JobEnd | None = None
 
     def __post_init__(self, began_at: float) -> None:
         self.cell = Cell(self.master)
-        self.audience = Audience(self.app, self.master.tally, began_at)
+        self.audience = JobWatchers(self.app, self.master.tally, began_at)
 
     @property
     def id(self) -> str:

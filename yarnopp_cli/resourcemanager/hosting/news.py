@@ -83,7 +83,7 @@ class _Watcher:
     until: float
 
 
-class Audience:
+class JobWatchers:
     """The watchers of a job, and the news for them."""
 
     def __init__(self, app: RMApp, tally: Tally, now: float) -> None:

@@ -392,7 +392,7 @@ class QueueTree(Generic[AttemptT]):
 
 
 @dataclass(slots=True, eq=False)
-class Turn(Generic[AttemptT]):
+class AttemptTurn(Generic[AttemptT]):
     """An attempt whose turn it is, with its asks that have not been passed over, grouped by shape.
 
     ``active`` users wait in its queue. ``rest`` are the attempts behind it.
@@ -423,7 +423,7 @@ class _Line(Generic[AttemptT]):
     def __init__(self, leaf: LeafQueue[AttemptT]) -> None:
         self._leaf = leaf
         self._active = leaf.active_users()
-        self._turns: list[Turn[AttemptT]] = []
+        self._turns: list[AttemptTurn[AttemptT]] = []
         for rest in leaf.lines():
             self._fill(rest)
 
@@ -432,13 +432,13 @@ class _Line(Generic[AttemptT]):
         """Whether all attempts were passed over."""
         return not self._turns
 
-    def first(self, total: Resource) -> Turn[AttemptT]:
+    def first(self, total: Resource) -> AttemptTurn[AttemptT]:
         """The next turn; ``total`` is the cluster's resources."""
         if len(self._turns) == 1:
             return self._turns[0]
         leaf = self._leaf
 
-        def standing(turn: Turn[AttemptT]) -> tuple[int, float, float, int]:
+        def standing(turn: AttemptTurn[AttemptT]) -> tuple[int, float, float, int]:
             app = turn.attempt.app
             use = leaf.users.get(app.user) if leaf.in_turn else None
             users = dominant_share(use.used, total) if use is not None else 0.0
@@ -447,7 +447,7 @@ class _Line(Generic[AttemptT]):
 
         return min(self._turns, key=standing)
 
-    def remove(self, turn: Turn[AttemptT]) -> None:
+    def remove(self, turn: AttemptTurn[AttemptT]) -> None:
         """Remove an attempt that was passed over with all its asks."""
         self._turns.remove(turn)
         self._fill(turn.rest)
@@ -456,7 +456,7 @@ class _Line(Generic[AttemptT]):
         """Add all attempts at once if shares decide, else the next one."""
         for attempt in rest:
             groups: deque[Group] = deque(attempt.guaranteed_asks.groups())
-            self._turns.append(Turn(self._leaf, attempt, groups, self._active, rest))
+            self._turns.append(AttemptTurn(self._leaf, attempt, groups, self._active, rest))
             if not self._leaf.is_fair:
                 return
 
@@ -484,7 +484,7 @@ class Turns(Generic[AttemptT]):
             if queue.children:
                 queue.owed = any(child.owed for child in queue.children)
 
-    def next(self) -> Turn[AttemptT] | None:
+    def next(self) -> AttemptTurn[AttemptT] | None:
         """The next attempt and its asks; None if all were served or passed over."""
         while (line := self._pick(self._tree.root)) is not None:
             turn = line.first(self._tree.total)
@@ -497,7 +497,7 @@ class Turns(Generic[AttemptT]):
                 del self._waiting[turn.leaf.path]
         return None
 
-    def limited(self, turn: Turn[AttemptT], patience: int) -> None:
+    def limited(self, turn: AttemptTurn[AttemptT], patience: int) -> None:
         """Pass over an ask whose queue is full. After ``patience`` later asks were served, its queue waits for it."""
         ask = turn.ask
         turn.pass_over()
@@ -506,7 +506,7 @@ class Turns(Generic[AttemptT]):
         else:
             self._limited.setdefault(turn.leaf.path, []).append(ask)
 
-    def served(self, turn: Turn[AttemptT]) -> None:
+    def served(self, turn: AttemptTurn[AttemptT]) -> None:
         """Count a served ask: it has overtaken the asks that the queue's limit keeps waiting."""
         for ask in self._limited.get(turn.leaf.path, ()):
             ask.overtaken += 1

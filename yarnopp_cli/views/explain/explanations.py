@@ -13,7 +13,6 @@ from ...records.explanation import (
     Act,
     Expected,
     Explanation,
-    Group,
     Holders,
     Reason,
     ReasonCode,
@@ -22,6 +21,7 @@ from ...records.explanation import (
     Suggestion,
     Unknown,
     UnknownStart,
+    WaitingGroup,
 )
 from ...records.ids import short
 from ...records.reports import NodeReport, NodeState
@@ -203,7 +203,7 @@ def _limit(node: NodeReport, limit: int) -> str:
     return f"The node's queue holds {number_of(limit, 'opportunistic container')}{asked}"
 
 
-def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
+def _group(found: Explanation, group: WaitingGroup, who: str = "It") -> Iterable[str]:
     """What the containers queued at a node need and what is free, what is missing and which containers hold
     it, and the state of the node.
     """
@@ -329,7 +329,7 @@ def _application_lines(found: Explanation) -> Iterable[str]:
         yield f"It will be ended at {timestamp(found.deadline_at_ms)}, its deadline (in {left})"
 
 
-def _queued_there(found: Explanation, group: Group) -> Iterable[str]:
+def _queued_there(found: Explanation, group: WaitingGroup) -> Iterable[str]:
     named, place = names([group.first], found.id), f"{ordinal(group.position)} of {group.queue_length}"
     if group.number == 1:
         yield f"One queues on {group.node_id}, {named}, {place}"

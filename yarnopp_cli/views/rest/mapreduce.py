@@ -39,7 +39,7 @@ _KINDS = ((True, "reduces", "Reduce"), (False, "maps", "Map"))
 Counters = dict[str, int]
 
 
-class Task(Record):
+class TaskView(Record):
     """A task and its attempts. ``id`` and ``state`` are Hadoop's."""
 
     id: str
@@ -94,7 +94,7 @@ class JobView:
         self.tasks = tuple(self._task(*one, tuple(by_task.get(one, ()))) for one in planned)
         self._by_id = {one.id: one for one in self.tasks}
 
-    def _task(self, is_reduce: bool, index: int, tried: tuple[TaskAttempt, ...]) -> Task:
+    def _task(self, is_reduce: bool, index: int, tried: tuple[TaskAttempt, ...]) -> TaskView:
         states = [self.attempt_state(one) for one in tried]
         if SUCCEEDED in states:
             state = SUCCEEDED
@@ -105,7 +105,7 @@ class JobView:
         else:
             state = NEW if is_reduce and not self._maps_are_done else SCHEDULED
         name = f"task_{self.id.removeprefix('job_')}_{'r' if is_reduce else 'm'}_{index:06d}"
-        return Task(name, is_reduce, state, tried)
+        return TaskView(name, is_reduce, state, tried)
 
     # -- states and times ------------------------------------------------------------------------------------
 
@@ -123,16 +123,16 @@ class JobView:
             return KILLED
         return FAILED
 
-    def task(self, task_id: str) -> Task | None:
+    def task(self, task_id: str) -> TaskView | None:
         """One task by its id."""
         return self._by_id.get(task_id)
 
-    def attempt(self, task: Task, attempt_id: str) -> TaskAttempt | None:
+    def attempt(self, task: TaskView, attempt_id: str) -> TaskAttempt | None:
         """One attempt of a task by its id."""
         return next((one for one in task.attempts if self.attempt_id(task, one) == attempt_id), None)
 
     @staticmethod
-    def attempt_id(task: Task, one: TaskAttempt) -> str:
+    def attempt_id(task: TaskView, one: TaskAttempt) -> str:
         """Hadoop's id of an attempt."""
         return f"{task.id.replace('task_', 'attempt_', 1)}_{one.number}"
 
@@ -145,7 +145,7 @@ class JobView:
     def _elapsed(self, one: TaskAttempt) -> int:
         return self._times(one.started_at_ms, one.finished_at_ms)["elapsedTime"]
 
-    def _of(self, is_reduce: bool) -> list[Task]:
+    def _of(self, is_reduce: bool) -> list[TaskView]:
         return [one for one in self.tasks if one.is_reduce is is_reduce]
 
     def _attempts_in(self, is_reduce: bool) -> Counter[str]:
@@ -228,7 +228,7 @@ class JobView:
 
     # -- tasks -----------------------------------------------------------------------------------------------
 
-    def task_document(self, task: Task) -> dict[str, Any]:
+    def task_document(self, task: TaskView) -> dict[str, Any]:
         """One task."""
         done = task.successful
         return {
@@ -246,7 +246,7 @@ class JobView:
         wanted = frozenset(kinds)
         return {"tasks": {"task": [self.task_document(one) for one in self.tasks if one.is_reduce in wanted]}}
 
-    def attempt_document(self, task: Task, one: TaskAttempt) -> dict[str, Any]:
+    def attempt_document(self, task: TaskView, one: TaskAttempt) -> dict[str, Any]:
         """One attempt; fields that YARN does not have are under ``yopp``."""
         state, found = self.attempt_state(one), self._times(one.started_at_ms, one.finished_at_ms)
         reduce = {}
@@ -277,7 +277,7 @@ class JobView:
             },
         }
 
-    def attempts_document(self, task: Task) -> dict[str, Any]:
+    def attempts_document(self, task: TaskView) -> dict[str, Any]:
         """``…/attempts``."""
         return {"taskAttempts": {"taskAttempt": [self.attempt_document(task, one) for one in task.attempts]}}
 
@@ -299,17 +299,17 @@ class JobView:
             found[most] = max(one.peak_bytes, one.memory_bytes)
         return found
 
-    def task_counters(self, task: Task) -> Counters:
+    def task_counters(self, task: TaskView) -> Counters:
         """The counters of the attempt that succeeded, else of the last."""
         return self.attempt_counters(task.chosen) if task.chosen is not None else {}
 
-    def attempt_counters_document(self, task: Task, one: TaskAttempt) -> dict[str, Any]:
+    def attempt_counters_document(self, task: TaskView, one: TaskAttempt) -> dict[str, Any]:
         """``…/attempts/{id}/counters``."""
         groups = _plain_groups(self.attempt_counters(one))
         found = {"id": self.attempt_id(task, one), "taskAttemptCounterGroup": groups}
         return {"jobTaskAttemptCounters": found}
 
-    def task_counters_document(self, task: Task) -> dict[str, Any]:
+    def task_counters_document(self, task: TaskView) -> dict[str, Any]:
         """``…/tasks/{id}/counters``."""
         groups = _plain_groups(self.task_counters(task))
         return {"jobTaskCounters": {"id": task.id, "taskCounterGroup": groups}}

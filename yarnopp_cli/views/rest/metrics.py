@@ -42,7 +42,7 @@ class Figure(Record):
     factor: float = 1
 
 
-class Figures:
+class MetricFigures:
     """The figures of a daemon in both forms."""
 
     def __init__(self, service: str) -> None:
@@ -95,11 +95,11 @@ def of_cluster(
     counted: GetSchedulerFiguresResponse,
     busy_percent: int,
     process: Mapping[str, float],
-) -> Figures:
+) -> MetricFigures:
     """The figures of the ResourceManager."""
     document = metrics(info, applications, nodes, counted.pending, busy_percent, counted.assigned_per_second)
     told = document["clusterMetrics"]
-    found = Figures("ResourceManager")
+    found = MetricFigures("ResourceManager")
     for bean, figures, tag, value in (
         ("ClusterMetrics", _cluster(told, nodes), "ClusterMetrics", "ResourceManager"),
         (_SCHEDULER, _opportunistic(counted), _SCHEDULER, "ResourceManager"),
@@ -223,11 +223,11 @@ def of_node(
     statuses: Sequence[ContainerStatus],
     counts: Mapping[str, int],
     process: Mapping[str, float],
-) -> Figures:
+) -> MetricFigures:
     """The figures of a NodeManager. As in YARN, allocatedGB is rounded up and availableGB down; both count
     guaranteed containers.
     """
-    found = Figures("NodeManager")
+    found = MetricFigures("NodeManager")
     figures = [*_counts(statuses, counts, info.node_id), *_use(info, statuses)]
     found.add(figures, "NodeManagerMetrics", "Context", "yarn")
     found.add_process(process, {"node": info.node_id})

@@ -22,7 +22,7 @@ from ...records.reports import (
 from ...views import applications, containers, nodes
 from ...views.columns import STATE, TIME, Column
 from ...views.html import Html, Keyed, join, link, meter, moment, section, shares, stacked, state, table, tag
-from ...views.rest.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, Task, is_measured
+from ...views.rest.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, TaskView, is_measured
 from ...views.text import megabytes, of_megabytes, span
 from .frame import path
 
@@ -66,7 +66,7 @@ _QUEUES: Titles = (
 )
 MAP_REDUCE = "MAPREDUCE"
 _TASK_TITLES = (
-    "Task", "State", "Attempts", "Execution Type", "Started", "Elapsed", "CPU", "Peak memory", "Node", "Container",
+    "TaskView", "State", "Attempts", "Execution Type", "Started", "Elapsed", "CPU", "Peak memory", "Node", "Container",
 )  # fmt: skip
 _TASK_NUMBERS = frozenset({"Attempts", "Elapsed", "CPU", "Peak memory"})
 MOST_TASKS = 500
@@ -267,7 +267,7 @@ def _task_progress(view: JobView, name: str, *, is_reduce: bool) -> Html:
     return stacked(parts, f"{name}: {', '.join(words)}")
 
 
-def _task_row(view: JobView, task: Task, now: int) -> list[object]:
+def _task_row(view: JobView, task: TaskView, now: int) -> list[object]:
     tried = task.successful or (task.attempts[-1] if task.attempts else None)
     short = tag("span", task.id.removeprefix(f"task_{view.id.removeprefix('job_')}_"), title=task.id)
     if tried is None:
