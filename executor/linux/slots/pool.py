@@ -45,7 +45,8 @@ START_SECONDS = 60.0
 """How long a launcher may take to start a container: with the least weight it waits long on a busy host."""
 
 READY_SECONDS = 10.0
-"""How long a new launcher may take to join its cgroup."""
+"""How long a new launcher may take to join its cgroup; one outside, for which there is no other way, takes
+START_SECONDS at most."""
 
 LEAST_MEMORY_BYTES = 16 * MIB
 """A container with a lower memory limit gets a cgroup of its own: a launcher uses about 1 MiB of a slot's."""
@@ -256,7 +257,7 @@ class Pool:
         now = self._loop.time()
         for slot in list(self._slots.all):
             if not slot.ready:
-                if now - slot.since > READY_SECONDS:
+                if now - slot.since > (START_SECONDS if slot.outside else READY_SECONDS):
                     slot.refusal = "a launcher did not start", 0
                     if not slot.outside:
                         self._slots.cannot(slot.refusal[0])
