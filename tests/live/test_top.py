@@ -110,7 +110,7 @@ def test_it_watches_and_steers_a_real_cluster(cluster: Yopp, terminals: list[Ter
     states = [one["yopp"]["state"] for one in cluster.containers()]
     assert states.count("PAUSED") == 1
     top.keys("r")
-    top.sees("will go on as soon as there is room")  # its vcore went to one that was queued
+    top.sees("will resume when there is room")  # its vcore went to one that was queued
     top.keys("C-k")
     top.sees("Its work is lost", "y yes")
     top.keys("y")

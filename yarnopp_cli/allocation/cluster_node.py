@@ -81,7 +81,7 @@ class ClusterNode:
             changed[self.node_id] = None
 
     def watch(self, changed: dict[str, Any]) -> None:
-        """Enter the node in ``changed`` whenever what it could accept may have changed."""
+        """Enter the node in ``changed`` whenever its room may have changed."""
         if not any(known is changed for known in self.watchers):
             self.watchers.append(changed)
 

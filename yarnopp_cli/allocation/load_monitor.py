@@ -1,9 +1,9 @@
 """The load of the nodes, the least loaded ones, and how long their queues should be.
 
-YARN's ``NodeQueueLoadMonitor``. A node's load is what it last reported plus what was allocated to it since
-and not yet reported (its *claims*), so that a burst between two heartbeats spreads as if each allocation had
-been reported at once. By default the free resources of a node are compared before its queue length (yarn-gaps
-G8). The monitor allocates nothing itself and knows no applications.
+YARN's ``NodeQueueLoadMonitor``. A node's load is its last report plus the later allocations that it has not reported
+yet (its *claims*), so that a burst between two heartbeats spreads as if each allocation had been reported at once. By
+default the free resources of a node are compared before its queue length (yarn-gaps G8). The monitor allocates nothing
+itself and knows no applications.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class NodeQueueLoadMonitor:
         return self.limit().max_queue_length if self._rebalancer.tells_all or len(self._nodes) > 1 else -1
 
     def tell_limit(self, node_id: str) -> ContainerQueuingLimit:
-        """The limit in that node's heartbeat answer, which asks it to shed; no limit where it need not shed."""
+        """The limit in that node's heartbeat answer, which asks it to shed; no limit if it need not shed."""
         node = self._nodes.get(node_id)
         return ContainerQueuingLimit() if node is None else self._rebalancer.tell(node)
 
@@ -203,11 +203,11 @@ class NodeQueueLoadMonitor:
     def select(
         self, resource: Resource, suitable: Callable[[ClusterNode], bool] = lambda node: True
     ) -> tuple[ClusterNode, Claim] | None:
-        """The node for one more container, None where none can accept it. ``suitable`` excludes nodes.
+        """The node for one more container, None if no node can accept it. ``suitable`` excludes nodes.
 
-        Round-robin over the candidates where it fits into free resources; then an idle node beyond them; then
-        the shortest queue; at last any node that has room. (YARN's documentation describes round robin, and
-        its code begins anywhere, yarn-gaps G16: so do its comparators here.)
+        Round-robin over the candidates with enough free resources; then an idle node beyond them; then the shortest
+        queue; at last any node that has room. (YARN's documentation describes round robin, and its code begins
+        anywhere, yarn-gaps G16: so do its comparators here.)
         """
         if not self._roomy:
             return None

@@ -1,10 +1,10 @@
 """The allocator of opportunistic containers: it places outstanding asks on the least loaded nodes without
 waiting for feedback.
 
-YARN's ``OpportunisticContainerAllocator``; the RM and the nodes' DistributedSchedulers use the same one.
-Attempts take turns, so that one with 50,000 asks does not shut out one with five; an attempt's own asks go by
-priority, then age. Requests that find no room stay outstanding, and are tried again as soon as a node has
-room. The allocator decides; the caller grants.
+YARN's ``OpportunisticContainerAllocator``; the RM and the nodes' DistributedSchedulers use the same one. Attempts take
+turns, so that an attempt with 50,000 asks does not shut out another with five; an attempt's own asks go by priority,
+then age. Requests that find no room stay outstanding, and are tried again as soon as a node has room. The allocator
+decides; the caller grants.
 
 Decisions: opportunistic-means-opportunistic, one-allocator.
 """
@@ -44,7 +44,7 @@ class Rotation(Protocol[AskerT]):
     """The order in which attempts take turns."""
 
     def take(self) -> AskerT | None:
-        """Remove and return the next attempt; None where there is none."""
+        """Remove and return the next attempt; None if there is none."""
 
     def put_back(self, attempt: AskerT, /) -> None:
         """Put back an attempt that was served and may be served again."""

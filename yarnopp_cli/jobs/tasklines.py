@@ -95,7 +95,7 @@ def _text(path: str, number: int, line: bytes) -> str:
 
 
 def commands_of(path: str, find: Callable[[str], object] | None) -> Iterator[tuple[int, str]]:
-    """The command lines of a file: all but empty ones and those that begin with #.
+    """The command lines of a file: all lines except empty ones and lines that begin with #.
 
     ``find`` is called with the program of each line, and raises YoppError if it cannot be run; without
     ``find`` the lines are for the shell, which parses them itself.

@@ -39,7 +39,8 @@ class Observer(Protocol):
         """Called when the job is being stopped."""
 
     def tick(self, now: float) -> float | None:
-        """Do what is due; returns the latest time (of ``time.monotonic``) for the next call, None for none."""
+        """Perform everything that is due; returns the latest time (of ``time.monotonic``) for the next call, None for
+        none."""
 
     def stop_wanted(self) -> StopRequested | None:
         """The request to stop the job because of an observation; None for none."""

@@ -1,6 +1,6 @@
 """A manual page as plain data, and its two forms: man(7) source and text for a screen. Pure.
 
-Text is prose in which `backquotes` mark what is typed or shown literally.
+Text is prose in which `backquotes` mark literal text.
 """
 
 from __future__ import annotations

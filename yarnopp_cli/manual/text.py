@@ -119,7 +119,7 @@ ENVIRONMENT: tuple[Tagged, ...] = (
     _entry("CLICOLOR", "No colours, if it is 0."),
     _entry("CLICOLOR_FORCE", "Colours in a pipe too, if it is not empty and not 0."),
 )
-"""Variables that yopp reads; those that containers get are described with the commands."""
+"""Variables that yopp reads; the variables of containers are described with the commands."""
 
 DESCRIPTION: tuple[Block, ...] = (
     Paragraph(

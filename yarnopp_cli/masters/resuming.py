@@ -21,8 +21,7 @@ _FACTS = tuple(
     for name in names_of(StoredTask)
     if name in names_of(Task) and name not in ("phase_index", "number", "state", "execution_type")
 )
-"""The fields that records and tasks share by name, except those that identify the task, and its
-state and type."""
+"""The fields that records and tasks share by name, except the fields that identify the task, and its state and type."""
 WRITTEN = ENDED | {TaskState.WAITING, TaskState.STARTING}
 """The states in which a task is stored. Whether its container is queued or running is known from its node."""
 

@@ -107,8 +107,8 @@ class GetNodeInfoRequest(Request["GetNodeInfoResponse"]):
 
 
 class GetNodeInfoResponse(Record):
-    """``cgroups`` is the mechanism that limits containers here ("v1", "v2", "hybrid", "none"); ``warnings``
-    lists what is less isolated.
+    """``cgroups`` is the mechanism that limits containers here ("v1", "v2", "hybrid", "none"); ``warnings`` lists
+    weaker limits.
 
     ``rm_lost_at_ms`` is the time since when the RM has been unreachable, in epoch milliseconds, 0 if it is reachable.
     ``devices`` are the node's GPUs (``index:minor``), if they are known individually.

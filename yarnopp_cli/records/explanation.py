@@ -235,9 +235,9 @@ class ExplainRequest(Request["Explanation"]):
 
 
 class NodeForecast(Record):
-    """What would happen at a node to the containers of a job: ``starts`` start at once, ``queued`` wait, the first of
-    them after ``ahead`` other containers and for ``reasons``. The containers with the ids ``paused`` and ``killed``
-    make room. ``unknown`` containers would go there, and the node has not said what would become of them.
+    """The effects of a job on one node: ``starts`` of its containers start at once, ``queued`` wait, the first of them
+    after ``ahead`` other containers and for ``reasons``. The containers with the ids in ``paused`` and ``killed`` make
+    room. ``unknown`` containers would go to the node, which has not answered.
     """
 
     node_id: str
@@ -251,7 +251,7 @@ class NodeForecast(Record):
 
     @property
     def preempting(self) -> int:
-        """How many of those that start take resources from opportunistic containers, at most."""
+        """The maximum number of starting containers that take resources from opportunistic ones."""
         return min(self.starts, len(self.paused) + len(self.killed))
 
 

@@ -169,7 +169,7 @@ class ExpectedTimes(Record):
 
 class Arrivals(Record):
     """``number`` equal containers of an application that are requested and not granted: the ResourceManager will send
-    them to the node as soon as there is room. ``mine``: the question is about them. ``is_master``: they end with their
+    them to the node when there is room. ``mine``: the question is about them. ``is_master``: they end with their
     application.
     """
 

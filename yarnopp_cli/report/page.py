@@ -64,7 +64,7 @@ def page(
 
 
 def _state(app: ApplicationReport) -> str:
-    """The application's state; its final status and exit code where it has ended."""
+    """The application's state; its final status and exit code if it has ended."""
     if app.state not in FINAL_STATES:
         return app.state.value
     return f"{app.state.value} {app.final_status.value}, exit {exit_code(app)}"

@@ -1,4 +1,4 @@
-"""Theory of operation: how the ResourceManager decides, and why it is written like this.
+"""Theory of operation: how the ResourceManager decides, and the reasons for its structure.
 
 The ResourceManager keeps the state of the cluster: nodes, applications, requests and allocations. It is one state
 machine, as ``executor/core/__init__.py`` describes: events in, commands out, time as an argument. It starts no

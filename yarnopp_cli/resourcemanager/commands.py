@@ -54,7 +54,7 @@ class PlaceByCopy:
 
 @dataclass(frozen=True, slots=True)
 class JobPlaced:
-    """An event: where the copy has placed the job of the call. ``failed`` is why there is no copy."""
+    """An event: the placements of a copy for the job of the call. ``failed`` is the reason why there is no copy."""
 
     call: CallReceived
     placement: Placement | None = None
@@ -62,8 +62,8 @@ class JobPlaced:
 
 
 class Placement(Record):
-    """Where the containers of a job would go: what each node would be told, by id, and how many containers of the job
-    it would have; and ``rest``, what is known without the nodes.
+    """The placement of a job's containers: the orders for each node, by id, and the number of the job's containers
+    there; ``rest`` is the part of the forecast that needs no node.
     """
 
     application_id: str = ""

@@ -191,7 +191,7 @@ class EventHistory:
         numbers = {"memoryMB": resource.memory, "vcores": resource.vcores}
         self._tell(subject, kind, words={"executionType": execution_type.value}, numbers=numbers)
 
-    # -- what is asked ---------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------
 
     def of_application(self, application_id: str) -> tuple[HistoryEvent, ...]:
         """The stored events of one application."""

@@ -133,7 +133,7 @@ def encode_error(call_id: CallId, error: YoppError) -> bytes:
 
 
 def encode_wire_error(error: WireError) -> bytes:
-    """The line that reports what is wrong with a received line."""
+    """The line that reports the error of a received line."""
     body = {
         "code": error.code,
         "message": error.message,

@@ -368,8 +368,8 @@ class IpcSettings(Record, kw_only=True):
     is closed; if none is idle, the new one is refused. 0: a quarter of the files that the daemon may have open, which
     is the limit in any case."""
     idle_threshold: int = setting("ipc.client.idlethreshold", 4000, at_least=0)
-    """This number of connections may be idle without limit. Of further ones, those that are idle for longer than
-    twice ipc.client.connection.maxidletime are closed. A connection that waits for an answer is not idle."""
+    """This number of connections may be idle without limit. Further connections are closed if they are idle for longer
+    than twice ipc.client.connection.maxidletime. A connection that waits for an answer is not idle."""
     max_idle_time_ms: int = setting("ipc.client.connection.maxidletime", 10_000, at_least=100)
     """Half the time after which an idle connection may be closed. A caller whose user is not known, from another host,
     is closed after twice this time in which it neither finishes a call nor reads an answer, however few there are."""

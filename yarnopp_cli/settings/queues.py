@@ -34,7 +34,7 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     """Which queue the applications of a user go to: u:NAME:QUEUE, several separated by commas; %user as a
     name means every user, and as a queue the queue with the user's name. The first match counts."""
     queue_mappings_override: bool = setting("yarn.scheduler.capacity.queue-mappings-override.enable", False)
-    """Mappings also apply to applications that name a queue; otherwise only to those that name `default`."""
+    """Mappings also apply to applications that name a queue; otherwise only to applications that name `default`."""
     acl_enable: bool = setting(ACL_ENABLE, False)
     """Whether acl_submit_applications and acl_administer_queue of the queues are enforced."""
     preemption_enabled: bool = setting("yarn.resourcemanager.scheduler.monitor.enable", False)

@@ -1,1 +1,1 @@
-"""``yopp top``: the screens, in Textual. Only ``app.py`` and what it imports load Textual; ``source.py`` does not."""
+"""``yopp top``: the screens, in Textual. Only ``app.py`` and its imports load Textual; ``source.py`` does not."""

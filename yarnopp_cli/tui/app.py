@@ -78,7 +78,7 @@ class YoppTop(TopApp):
             self.theme = theme
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Textual's: its own commands for the palette, without those that do not apply here."""
+        """Textual's: its own commands for the palette, without commands that do not apply here."""
         return (one for one in super().get_system_commands(screen) if one.title not in _NOT_OURS)
 
     def on_mount(self) -> None:

@@ -228,7 +228,7 @@ def host_facts() -> HostFacts:
 
 
 def _pressure(resource: str) -> float:
-    """``some avg10`` of /proc/pressure/<resource> (Documentation/accounting/psi.rst); -1 where there is none."""
+    """``some avg10`` of /proc/pressure/<resource> (Documentation/accounting/psi.rst); -1 if there is no such file."""
     try:
         with open(f"/proc/pressure/{resource}", encoding="ascii") as file:
             return float(file.readline().partition("avg10=")[2].split()[0])

@@ -90,7 +90,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._identity: Callable[[Any], str] = str
         self._cursor_id = ""
 
-    # ---- what is shown
+    # ---- contents
 
     def show(
         self, rows: Sequence[Any], columns: Sequence[TopColumn[Any]], identity: Callable[[Any], str]

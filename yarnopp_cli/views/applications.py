@@ -64,7 +64,7 @@ def counts_text(report: ApplicationReport) -> str:
 
 
 def work_text(report: ApplicationReport, now_ms: int) -> str:
-    """The application's containers by state, or what it waits for before it begins."""
+    """The application's containers by state, or the conditions for which it waits before it begins."""
     return waits_for(report.begin_at_ms, report.after, now_ms) if report.postponed else counts_text(report)
 
 

@@ -214,7 +214,7 @@ class MapReduceApi:
         return {"jobs": {"job": rows} if rows else None}
 
     async def _rows(self) -> list[dict[str, Any]]:
-        """Kept jobs, and those that ended recently: a job is kept once its last container has ended."""
+        """Kept jobs, and recently ended ones: the history of a job is kept when its last container has ended."""
         since = now_ms() - RECENT_MS
         recent: list[dict[str, Any]] = []
         for app in self._data.applications(GetApplicationsRequest(application_types=("MAPREDUCE",))):

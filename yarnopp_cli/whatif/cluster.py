@@ -1,7 +1,7 @@
-"""What the ResourceManager would do with a job: a copy of its machine takes the job in. Pure.
+"""The placement of a job by a copy of the ResourceManager's machine, to which the job is submitted. Pure.
 
-The nodes of the copy have nothing to tell: their heartbeats repeat what they said last. What the copy answers is what
-the nodes would be told.
+The nodes of the copy have no news: their heartbeats repeat their last reports. The copy's answers to heartbeats are
+the orders that the real nodes would get.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from ..resourcemanager.entities import RMApp
 from ..resourcemanager.machine import ResourceManager
 
 _FIRST_CALL = 1 << 60
-"""The copy's own calls have greater numbers than any other."""
+"""The copy's own calls have greater numbers than all others."""
 _MOST_BEATS = 20
 _VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
 _UNUSABLE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE)
 
 
 def place(rm: ResourceManager, call: CallReceived, now: float) -> Placement:
-    """Where the containers of a job would go if it were submitted by this call; ``rm`` is a copy, and is used up."""
+    """The placement of the containers of a job if it were submitted by this call; ``rm`` is a copy, and cannot be used
+    again."""
     request: ForeseeJobRequest = call.request
     settings = rm.context.settings
     sizes = dict.fromkeys(task.resource for phase in request.job.phases for task in phase.tasks)
@@ -54,7 +55,7 @@ def place(rm: ResourceManager, call: CallReceived, now: float) -> Placement:
         told = end.message or end.diagnostics
         return Placement(rest=replace(rest, refused=f"{told}: {end.because}" if end.because else told))
     if master is not None:
-        app.attempt.am_container = master.attempt.am_container  # for which no container of the job has room
+        app.attempt.am_container = master.attempt.am_container  # No container of the job has room there.
     granted: dict[str, int] = {}
     for container in app.attempt.containers.values():
         granted[container.node.node_id] = granted.get(container.node.node_id, 0) + 1
@@ -73,7 +74,7 @@ def _told(error: YoppError) -> str:
 
 
 def _outstanding(rm: ResourceManager, app: RMApp, found: JobForecast) -> JobForecast:
-    """What of a job has been requested and not granted, and why."""
+    """The part of a job that is requested and not granted, with the reasons."""
     for asked in rm.explaining.asked(app.attempt, why=True):
         found = replace(found, later=found.later - asked.number)
         vain = [one for one in asked.reasons if one.code in _VAIN]
@@ -81,7 +82,7 @@ def _outstanding(rm: ResourceManager, app: RMApp, found: JobForecast) -> JobFore
         if vain:
             found = replace(found, impossible=found.impossible + asked.number, because=vain[0])
             continue
-        # A container of the job itself exists in the copy only.
+        # Containers of the job itself exist only in the copy.
         why = () if unusable else tuple(_without(one, app.id) for one in asked.reasons)
         found = replace(
             found,
@@ -100,7 +101,7 @@ def _without(reason: Reason, application_id: str) -> Reason:
 
 
 class _Copy:
-    """A copy of the RM, and what it tells its nodes: ``orders``, by id."""
+    """A copy of the RM, and its ``orders`` for the nodes, by node id."""
 
     def __init__(self, rm: ResourceManager, call: CallReceived, now: float) -> None:
         self.orders: dict[str, list[NodeOrders]] = {}
@@ -110,7 +111,7 @@ class _Copy:
         self._beats = {node.held.call_id: node.node_id for node in nodes if node.held is not None}
 
     def submit(self, request: ForeseeJobRequest) -> RMApp:
-        """Submit the job as one whose master is hosted, and begins now. Raises what the submission would."""
+        """Submit the job with a hosted master, to begin now. Raises the errors of the submission."""
         context = self._rm.context
         context.settings, context.distributed = replace(context.settings, hosted_masters=True), False
         submission = replace(request.context, begin_at_ms=0, after=(), deadline_at_ms=0, key="")
@@ -132,7 +133,7 @@ class _Copy:
         return self._rm.context.applications[response.application_id]
 
     def _beat(self) -> bool:
-        """A heartbeat of each node; whether one of them was told something."""
+        """Make a heartbeat of each node. Returns whether one of the answers had orders."""
         told = sum(map(len, self.orders.values()))
         for node in list(self._rm.context.nodes.values()):
             if node.connected and node.state not in GONE:
@@ -153,7 +154,7 @@ class _Copy:
         return sum(map(len, self.orders.values())) > told
 
     def _ask(self, request: object, connection_id: int | None = None) -> Any:
-        """The answer to a call, None if there is none yet. Raises its error."""
+        """The answer to a call, None if there is none yet. Raises the error of a refusal."""
         self._last += 1
         connection = self._call.connection_id if connection_id is None else connection_id
         event = replace(self._call, call_id=self._last, connection_id=connection, request=request)

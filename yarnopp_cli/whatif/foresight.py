@@ -1,8 +1,8 @@
-"""A copy of a node's machine in virtual time: what it does with events, and when its waiting containers start.
+"""A copy of a node's machine in virtual time: its reactions to events, and the starts of its waiting containers.
 
-The machine decides as it always does. What surrounds it here carries out each command at once, and lets a container
-run for as long as is expected. So a question about the future has no rules of its own. Nothing outside the copy is
-changed; measurements stay as they are.
+The machine decides by its own rules. Its surroundings here carry out each command at once, and let a container run for
+its expected time. A question about the future therefore needs no separate rules. The copy changes nothing outside
+itself; measurements do not change.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from executor.core.container import KILLING, LAUNCHING, PAUSING, RESUMING, RUNNI
 from executor.core.machine import earliest
 
 MOST_STEPS = 20_000
-"""How many events a copy is told at most. What has not started by then has no estimate."""
+"""The maximum number of events for a copy. A container that has not started by then has no estimate."""
 
 Left = Callable[[Container, float], float | None]
-"""How many seconds a container still runs, at a time of its machine; None for ever."""
+"""The remaining seconds of a container, at a time of its machine; None for ever."""
 
 
 class NodeMachine(Protocol):
@@ -31,10 +31,10 @@ class NodeMachine(Protocol):
         """Handle an event; return commands."""
 
     def next_deadline(self) -> float | None:
-        """When it wants to be called."""
+        """The time of the next call of ``advance``."""
 
     def advance(self, now: float, /) -> list[Any]:
-        """Perform what is due."""
+        """Perform everything that is due."""
 
 
 class Started(NamedTuple):
@@ -46,8 +46,8 @@ class Started(NamedTuple):
 
 
 class Foresight:
-    """``machine`` from ``now`` on, with the live containers ``find`` finds by their ids; ``left`` is how long each
-    runs. Commands that are no executor's are passed to ``other``."""
+    """Runs ``machine`` from ``now`` on, with the live containers that ``find`` returns by their ids; ``left`` returns
+    the remaining time of each. Commands that are not the executor's are passed to ``other``."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Foresight:
         self.tell()
 
     def _take_over(self, one: Container) -> None:
-        """Whatever is under way for it happens at once."""
+        """Complete at once all commands that are under way for this container."""
         name = one.container_id
         match one.state:
             case state if state is LAUNCHING:
@@ -91,20 +91,20 @@ class Foresight:
                 self._run(name)
 
     def tell(self, *told: Any) -> None:
-        """Hand the machine events, and the answers to what follows from them."""
+        """Pass events to the machine, and the events that follow from its commands."""
         self._inbox.extend(told)
         while self._inbox and self._steps < MOST_STEPS:
             self._steps += 1
             self._perform(self._machine.handle(self._inbox.popleft(), self.now))
 
     def perform(self, commands: Iterable[Any]) -> None:
-        """Carry out commands that the machine returned for something else than an event."""
+        """Carry out commands that the machine returned without an event."""
         self._perform(commands)
         self.tell()
 
     def run(self, wanted: Collection[str], arrives: Callable[[], Any] = lambda: None) -> None:
-        """Let time pass until these containers have started, nothing happens any more, or MOST_STEPS are made.
-        ``arrives`` returns what arrives now, None for nothing more."""
+        """Let time pass until these containers have started, no event follows, or MOST_STEPS are made. ``arrives``
+        returns the container that arrives now, None for no more."""
         self._wanted = set(wanted) - {one.container_id for one in self.started}
         while self._wanted and self._steps < MOST_STEPS:
             while (event := arrives()) is not None:

@@ -1,4 +1,4 @@
-"""What a node answers to a question of the ResourceManager: a copy of its scheduler is run forward. Pure."""
+"""A node's answer to a question of the ResourceManager: a copy of its scheduler runs forward. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEVER = ExpectedTimes("", Expected(), Expected())
 
 
 def answer(scheduler: ContainerScheduler, question: NodeQuestion, now: float) -> NodeAnswer:
-    """The answer of the node with this scheduler, which is used up by it."""
+    """The answer of the node with this scheduler, a copy, which cannot be used again."""
     line, about = scheduler.line(), question.about
     waiting = [one for one in line if about in ("", one.spec.application_id, one.container_id)]
     queued = [one for one in waiting if one.state is SCHEDULED]
@@ -41,7 +41,7 @@ def answer(scheduler: ContainerScheduler, question: NodeQuestion, now: float) ->
 
 
 def foresee(node: NodeManager, question: NodeQuestion, now: float) -> NodeAnswer:
-    """The answer of this node, a copy, which is used up by it."""
+    """The answer of this node, a copy, which cannot be used again."""
     scheduler, about = node.scheduler, question.about
     if not question.orders and not question.pauses:
         return answer(scheduler, question, now)
@@ -65,7 +65,7 @@ def foresee(node: NodeManager, question: NodeQuestion, now: float) -> NodeAnswer
 
 
 class _Times:
-    """How long the containers of a node run, and from that when those that wait start."""
+    """The running times of the containers of a node, and the resulting starts of the waiting ones."""
 
     def __init__(self, scheduler: ContainerScheduler, question: NodeQuestion, now: float) -> None:
         self._scheduler, self._now = scheduler, now
@@ -75,8 +75,8 @@ class _Times:
         self._began: dict[str, tuple[Expected, bool]] = {}
 
     def told(self, found: NodeAnswer, watched: Sequence[Container]) -> NodeAnswer:
-        """The answer with the times when the first and the last of ``watched`` start, and of the arrivals, or why these
-        are unknown."""
+        """The answer with the times when the first and the last of ``watched`` start, and of the arrivals, or the
+        reason why they are unknown."""
         scheduler, status = self._scheduler, self._scheduler.opportunistic_status()
         why = Unknown(UnknownStart.WINDOW_CLOSED if status.closed_until_ms else UnknownStart.OTHER_PROGRAMS)
         closed = status.host_is_busy or status.closed_until_ms > 0
@@ -109,7 +109,7 @@ class _Times:
     def _expected(self, one: Container) -> ExpectedTimes:
         declared = one.spec.duration_hint_ms
         if one.spec.least_vcores:
-            return _NEVER  # a master ends with its application
+            return _NEVER  # A master ends with its application.
         if declared > 0:
             return ExpectedTimes("", Expected(declared, DECLARED), Expected(declared, DECLARED))
         known = self._known.get(one.spec.application_id) or self._known.get("", _NEVER)
@@ -125,7 +125,7 @@ class _Times:
             return None
         left = 0.0 if one.state is KILLING else remaining(times.expected.ms, ran)
         late = now == self._now and ran > times.usual.ms
-        # What only says how long it has run already is no reason to expect its end now.
+        # An expectation from the elapsed time alone is no reason to expect the end now.
         self._began[one.container_id] = times.expected if left else times.usual, late
         return left / 1000
 
@@ -149,8 +149,8 @@ class _Times:
 
 
 class _ArrivingContainers:
-    """The containers that the ResourceManager sends as soon as there is room; none of opportunistic ones while the node
-    is ``closed`` to them. ``wanted``: the first and the last of each kind that the question is about."""
+    """The containers that the ResourceManager sends when there is room; no opportunistic ones while the node is
+    ``closed`` to them. ``wanted`` are the first and the last container of each kind in the question."""
 
     def __init__(self, scheduler: ContainerScheduler, arrivals: Sequence[Arrivals], *, closed: bool) -> None:
         self._scheduler, self._arrivals = scheduler, arrivals
@@ -165,7 +165,7 @@ class _ArrivingContainers:
         self.wanted = {f"{place}/{number}" for place, last in mine for number in (1, last)}
 
     def next(self) -> ContainerScheduled | None:
-        """The next one that arrives now; None if no other has room."""
+        """The next container that arrives now; None if no other has room."""
         for place, left in self._left.items():
             one = self._arrivals[place]
             if left and self._has_room(one):
@@ -176,8 +176,8 @@ class _ArrivingContainers:
         return None
 
     def _has_room(self, one: Arrivals) -> bool:
-        """Whether the ResourceManager would grant it: guaranteed ones are promised resources, opportunistic ones get
-        free resources or a place in the queue."""
+        """Whether the ResourceManager would grant the container: a guaranteed one is promised resources, an
+        opportunistic one gets free resources or a place in the queue."""
         scheduler = self._scheduler
         if one.execution_type is ExecutionType.OPPORTUNISTIC:
             return scheduler.queue_length < self._capacity or one.resource.fits_in(scheduler.available)

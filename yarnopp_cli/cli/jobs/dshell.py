@@ -271,7 +271,7 @@ def long_options() -> dict[str, bool]:
 
 
 def _with_options_that_mean_nothing(function: Callable[..., int]) -> Callable[..., int]:
-    """Add YARN's other options, hidden; those that are given arrive as ``without_meaning``."""
+    """Add YARN's other options, hidden; the given ones arrive as ``without_meaning``."""
 
     def with_all(session: Session, **values: Any) -> int:
         given = [name for name in WITHOUT_MEANING if values.pop(name) not in (None, False)]

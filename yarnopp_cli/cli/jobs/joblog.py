@@ -98,8 +98,8 @@ def _unusable(path: str, error: OSError) -> UsageError:
 
 
 def still_to_run(tasks: Tasks, path: str, *, failed: bool) -> Tasks:
-    """The tasks that the log does not have; with ``failed`` also those that failed there. Raises UsageError if the log
-    belongs to another command line.
+    """The tasks that are not in the log; with ``failed`` also the tasks that failed in it. Raises UsageError if the
+    log belongs to another command line.
     """
     seen = lines_of(path)
     left = []

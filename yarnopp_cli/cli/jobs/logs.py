@@ -1,4 +1,4 @@
-"""``yopp logs``: print or follow the output of containers, of running clusters and of those that have ended."""
+"""``yopp logs``: print or follow the output of containers, of running and of ended clusters."""
 
 from __future__ import annotations
 
@@ -270,7 +270,8 @@ class _Reader:
                 self._streams[key] = stream
 
     def _say_waiting(self, looks: int) -> None:
-        """Print once what is still missing; requested containers only if they are not granted at the second look."""
+        """Print once which containers are still missing; requested containers only if they are not granted at the
+        second look."""
         waiting, asked = len(self._target.waiting), self._target.asked
         if self._printed or self._told_waiting or not (waiting or (asked and looks)):
             return

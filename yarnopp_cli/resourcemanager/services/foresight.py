@@ -1,7 +1,7 @@
-"""What would happen to a job that is submitted now: a copy of the RM places it, then the nodes concerned are asked.
+"""The forecast for a job that is submitted now: a copy of the RM places it, then the nodes concerned are asked.
 
-The copy handles the submission as the RM would (``whatif/cluster.py``), and returns what it would tell the nodes. Each
-of these lets a copy of itself follow that.
+The copy handles the submission as the RM would (``whatif/cluster.py``), and returns its orders for the nodes. Each of
+these nodes lets a copy of itself follow the orders.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Foresight:
         self._inquiries = inquiries
 
     def foresee(self, call: CallReceived, request: ForeseeJobRequest) -> None:
-        """Have a copy place the job. Raises UsageError for a job that could not be submitted."""
+        """Let a copy place the job. Raises UsageError for a job that could not be submitted."""
         check_job(request.job)
         self._rm.changes.commands.append(PlaceByCopy(call))
 

@@ -1,8 +1,8 @@
 """A MapReduce job as the documents of Hadoop's MapReduce ApplicationMaster and of its history server. Pure.
 
-The documents contain only facts: phases that yopp's jobs do not have (shuffle, merge) take 0 ms, and what is not
-measured is left out. A task succeeds if its container does. As in Hadoop, an attempt that was preempted, shed, lost,
-or killed by a user is KILLED, and is not a failure of its task.
+The documents contain only facts: phases that yopp's jobs do not have (shuffle, merge) take 0 ms, and values that are
+not measured are left out. A task succeeds if its container does. As in Hadoop, an attempt that was preempted, shed,
+lost, or killed by a user is KILLED, and is not a failure of its task.
 """
 
 from __future__ import annotations

@@ -52,8 +52,7 @@ class History:
         self._traces = live
 
     def remember(self, traces: Mapping[str, Sequence[float]], machine: Sequence[float], cores: int) -> None:
-        """Add earlier measurements of the nodes (numbers as in GetUsageTracesResponse) where there are none
-        yet.
+        """Add earlier measurements of the nodes (numbers as in GetUsageTracesResponse) to traces that have none yet.
 
         ``cores`` is the machine's number of cores.
         """
