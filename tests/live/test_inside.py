@@ -79,7 +79,7 @@ def test_the_containers_end_is_its_end(two: Yopp, sleeper: str) -> None:
     two("container", "kill", sleeper)
     _, err = inside.communicate(timeout=30)
     assert inside.returncode == 137
-    assert err == f"{sleeper} has ended, with everything that ran in it\n"
+    assert err == f"{sleeper} has ended, with all its processes\n"
     refused = two("container", "shell-into", sleeper, code=1).stderr
     assert f"{sleeper} has ended" in refused
 
