@@ -220,7 +220,7 @@ class _Command:
         self._deadline = time.monotonic() + timeout
         self._configuration = configuration
         self._stored: Configuration | None = None
-        self._force = force
+        self._force = self._searches = force
         self._supervised = supervised
 
     def start(self) -> _Command:
@@ -318,8 +318,8 @@ class _Command:
         ``force``, or without an RM. One that begins has no pid file yet, and its starter may have been killed."""
         found = () if self.there.is_lost else self.run_dir.daemons()
         known = {one.process for one in found}
-        searches = self._force or RM not in (one.name for one in found)
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc") if searches else ())):
+        self._searches = self._searches or RM not in (one.name for one in found)
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc") if self._searches else ())):
             process = ProcessId.of(pid) if daemon_of(pid, self.run_dir) else None
             if (
                 process is None
@@ -328,9 +328,11 @@ class _Command:
                 or not (self._force or self._is_here(pid))
             ):
                 continue
-            # Read again: the start time is now known, and the process may be another one than before.
-            if name := daemon_of(pid, self.run_dir):
-                found += (Daemon(name, int(name.partition("-")[2] or 0), process),)
+            # Read again: the start time is now known, and the process may be another one than before. A second process
+            # of a name is a child of the first, which has not yet executed its program.
+            name = daemon_of(pid, self.run_dir)
+            if name and (self._force or name not in (one.name for one in found)):
+                found = (Daemon(name, int(name.partition("-")[2] or 0), process), *found)
         return tuple(sorted(found, key=lambda one: one.port))
 
     def _is_here(self, pid: int) -> bool:
