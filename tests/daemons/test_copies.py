@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +65,7 @@ def test_a_copy_has_the_memory_of_its_parent_and_no_descriptor_or_handler_of_it(
 
 
 def test_what_takes_too_long_is_ended_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    known, began = children(), time.monotonic()
+    known = children()
     monkeypatch.setattr(copies, "SECONDS", 1)
 
     def work() -> dict[str, Any]:
@@ -75,7 +74,7 @@ def test_what_takes_too_long_is_ended_and_told(monkeypatch: pytest.MonkeyPatch) 
 
     ((found, failed),) = asked(work)
     assert found is None and "has not answered within 1 s" in failed
-    assert time.monotonic() - began < 10 and children() == known
+    assert children() == known
 
 
 def test_a_copy_that_fails_is_told_and_says_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:
