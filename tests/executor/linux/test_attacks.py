@@ -331,7 +331,7 @@ with open("/proc/self/uid_map", "w") as file:
 places = []
 for line in lines:  # its own groups are the roots of what it mounts
     _, names, path = line.rstrip().split(":", 2)
-    place = tempfile.mkdtemp()
+    place = tempfile.mkdtemp(dir=".")
     if "/yopp-slot-" in path:
         kind = b"cgroup" if names else b"cgroup2"
         assert not libc.mount(b"none", place.encode(), kind, 0, names.encode() or None), names
