@@ -330,7 +330,8 @@ class LocalClient:
         not know."""
         found = self.ask_node(node, request, timeout=NODE_SECONDS)
         if found.failed:
-            raise InvalidStateError(f"what {node.node_id} would do is unknown", because=found.failed)
+            unknown = f"the effects at node {node.node_id} are unknown"
+            raise InvalidStateError(unknown, because=found.failed, hint="try it again")
         return found
 
     def gives_way(self, reports: Iterable[ContainerReport], nodes: Iterable[NodeReport]) -> dict[str, str]:
