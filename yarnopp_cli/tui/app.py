@@ -81,6 +81,12 @@ class YoppTop(TopApp):
         """Textual's: its own commands for the palette, without commands that do not apply here."""
         return (one for one in super().get_system_commands(screen) if one.title not in _NOT_OURS)
 
+    def on_load(self) -> None:
+        """Textual's: run tasks as Python 3.11 does. From 3.12 on, Textual has tasks begin at once: the input line of
+        the first screen then looks for a screen before there is one.
+        """
+        asyncio.get_running_loop().set_task_factory(None)
+
     def on_mount(self) -> None:
         """Textual's: begin. A signal that ends the program restores the terminal."""
         loop = self._own_loop = asyncio.get_running_loop()
