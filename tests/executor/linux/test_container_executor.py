@@ -105,7 +105,7 @@ def test_a_command_runs_and_its_end_is_told(tmp_path: Path, cgroups: CgroupDrive
             assert node.output("c1").decode().split() == ["c1", str(private)]
             node.executor.perform(CleanUpContainer("c1"))
             left = [name for name in os.listdir(tmp_path / "state") if not name.startswith(SLOT_PREFIX)]
-            assert left == [], "neither a record nor an exit file"
+            assert left == [], "no record"
             await soon(lambda: not private.exists(), "its directory goes")
             assert (tmp_path / "logs" / "c1" / "stdout").exists()
 

@@ -100,7 +100,7 @@ def test_a_full_disk_is_the_nodes_fault_until_there_is_room(
 def test_what_never_began_for_want_of_a_file_is_the_nodes_fault_and_costs_no_try(
     small: Path, cgroups: CgroupDriver, slots: int, free: int
 ) -> None:
-    """The last file that it needs is its shim's exit file, or a line of its launcher's journal."""
+    """The last file that it needs is the journal of its launcher, or a line of it."""
 
     async def scenario() -> None:
         async with a_node(small, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
