@@ -315,10 +315,12 @@ class _Command:
 
     def _daemons(self) -> tuple[Daemon, ...]:
         """The running daemons: also processes of this user with the arguments of a daemon of this run directory, with
-        ``force``, or without an RM. One that begins has no pid file yet, and its starter may have been killed."""
+        ``force``, or if the RM is missing or began a short time ago. A daemon that begins has no pid file yet, and its
+        starter may have been killed."""
         found = () if self.there.is_lost else self.run_dir.daemons()
         known = {one.process for one in found}
-        self._searches = self._searches or RM not in (one.name for one in found)
+        rm = next((one.process for one in found if one.name == RM), None)
+        self._searches = self._searches or rm is None or rm.age() < START_SECONDS
         for pid in map(int, filter(str.isdigit, os.listdir("/proc") if self._searches else ())):
             process = ProcessId.of(pid) if daemon_of(pid, self.run_dir) else None
             if (

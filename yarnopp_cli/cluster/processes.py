@@ -29,6 +29,10 @@ class ProcessId(Record):
         found = read_stat(pid)
         return None if found is None or found.state in "ZX" else cls(pid, found.start)
 
+    def age(self) -> float:
+        """Seconds since the process began."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - self.start / os.sysconf("SC_CLK_TCK")
+
     def alive(self) -> bool:
         """Whether this very process still runs; False for a zombie."""
         return ProcessId.of(self.pid) == self
