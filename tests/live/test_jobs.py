@@ -177,7 +177,7 @@ def test_dshell_numbers_its_containers_and_localises_its_script(cluster: Yopp) -
         "-num_containers", "3", "-container_type", "OPPORTUNISTIC", "-log_properties", "x", env={"SECRET": "1"},
     )  # fmt: skip
     assert ended.stdout == ""
-    assert "--log-properties does nothing" in ended.stderr
+    assert "--log-properties has no effect" in ended.stderr
     app = last_app(cluster)
     logs = sorted(Path(app["yopp"]["logDirectory"]).glob("*/stdout"))
     assert sorted(path.read_text() for path in logs) == [f"red a b from {n}\n" for n in (1, 2, 3)]
